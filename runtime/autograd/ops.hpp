@@ -177,9 +177,9 @@ struct score_bias {
 };
 
 /// Biases from the parameter `table` (buckets, H): values[h, i] = table[bucket[i], h]. `bucket`
-/// (count) i32. feature_sharded: H heads of this rank. W: the gradient of the values.
+/// (count) i32; H heads of this rank. feature_sharded. W: the gradient of the values.
 score_bias relative_bias(
-    tape& tape, int table, std::int64_t heads, const tensor& bucket, std::int32_t first);
+    tape& tape, int table, shape extents, const tensor& bucket, std::int32_t first);
 
 /// Self-attention over a fused QKV product in Megatron's layout, [q .. q k v] in each group:
 /// (.., H D + G (D + Dv)) -> (.., H Dv). feature_sharded. Applies the rotary embedding in place if

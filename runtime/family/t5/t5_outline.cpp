@@ -15,16 +15,15 @@ layer_outline layer_of(const t5_config& m, bool decoder, double rows, double enc
   const auto add = [&](double inputs, double outputs, double times, product_split split) {
     out.products.push_back({inputs, outputs, split, 1, times});
   };
-  using enum product_split;
-  add(C, 3 * A, rows, columns);
+  add(C, 3 * A, rows, product_split::columns);
   add(A, C, rows, product_split::rows);
   if (decoder) {
-    add(C, A, rows, columns);
-    add(C, 2 * A, encoder_rows, columns);
+    add(C, A, rows, product_split::columns);
+    add(C, 2 * A, encoder_rows, product_split::columns);
     add(A, C, rows, product_split::rows);
   }
   out.attention_products = int(out.products.size());
-  add(C, fan * F, rows, columns);
+  add(C, fan * F, rows, product_split::columns);
   add(F, C, rows, product_split::rows);
   out.score_width = 2 * A;
   out.heads = double(m.heads);

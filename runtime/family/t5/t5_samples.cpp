@@ -71,8 +71,10 @@ class samples_of_t5 final : public family_samples {
     if (from.prefix)
       throw input_error("cannot read '{}': this build makes samples of a T5 for `data.mock` alone",
                         from.prefix->string());
-    return std::make_shared<reversed_texts>(
-        model.as<t5_config>(), to_string(from.part), from.samples.value_or(0), from.seed);
+    return std::make_shared<reversed_texts>(model.as<t5_config>(),
+                                            std::string(to_string(from.part)),
+                                            from.samples.value_or(0),
+                                            from.seed);
   }
 };
 

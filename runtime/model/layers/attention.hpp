@@ -66,7 +66,8 @@ module_flops forward_flops(const cross_attention_spec& x, std::int64_t T);
 void add_core_attention(module_builder& to,
                         const attention_options& whole,
                         const attention_options& cached,
-                        double dropout);
+                        double dropout,
+                        const score_bias_layer& bias = {});
 
 /// Counts the scores that the mask leaves; without a window half the square, as Megatron-LM does.
 module_flops forward_flops(const attention_spec& x, std::int64_t T);

@@ -44,8 +44,8 @@ std::vector<float> alibi_slopes(std::int64_t heads);
 struct score_bias_layer {
   std::optional<relative_bias_spec> relative = {};
   bool alibi = false;
-  bool causal = true;                      ///< no key is after its query
-  std::int64_t first_head = 0, heads = 0;  ///< of this rank
+  bool causal = true;      ///< no key is after its query
+  std::int64_t heads = 0;  ///< of this rank
   std::int64_t all_heads = 0;
   int table = no_parameter;
 
@@ -53,7 +53,8 @@ struct score_bias_layer {
   score_bias operator()(tape& tape, std::int64_t queries, std::int64_t keys) const;
 };
 
-/// Registers the table, if any. Breaks LAYER-3 for ALiBi with a table.
+/// Registers the table, if any. Breaks LAYER-2 unless a table has two buckets or more per direction
+/// and no ALiBi beside it.
 score_bias_layer add_score_bias(module_builder& to,
                                 const std::optional<relative_bias_spec>& relative,
                                 bool alibi,
