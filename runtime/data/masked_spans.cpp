@@ -21,6 +21,19 @@ void put(const span_ids& from, std::span<std::int32_t> to) {
 
 }  // namespace
 
+void require_sentinels(const masked_span_tokens& tokens, std::int64_t rows, double probability) {
+  const auto longest = std::max<std::int64_t>(rows - kept_free, 0);
+  const auto spans = most_masked(longest, probability);
+  if (const auto have = std::int64_t(tokens.sentinels.size()); have < spans)
+    throw input_error(
+        "cannot mask spans in texts of {} tokens: they have up to {}, and each needs a sentinel, "
+        "but there are {}; give {} with `model.extra_ids`, or lower `model.masking.probability`",
+        longest,
+        counted(spans, "span"),
+        counted(have, "sentinel"),
+        spans);
+}
+
 masked_spans::masked_spans(std::shared_ptr<const document_source> source,
                            const split_matrix& split,
                            data_split part,
@@ -35,16 +48,9 @@ masked_spans::masked_spans(std::shared_ptr<const document_source> source,
                      1),
       tokens_(std::move(tokens)),
       schema_(std::move(schema)) {
-  const auto longest = schema_.rows_of("encoder_tokens") - kept_free, D = schema_.rows_of("tokens"),
-             spans = most_masked(longest, this->options().masking.probability);
-  if (const auto have = std::int64_t(tokens_.sentinels.size()); have < spans)
-    throw input_error(
-        "cannot mask spans in texts of {} tokens: they have up to {}, and each needs a sentinel, "
-        "but there are {}; give {} with `model.extra_ids`, or lower `masking.probability`",
-        longest,
-        counted(spans, "span"),
-        counted(have, "sentinel"),
-        spans);
+  require_sentinels(
+      tokens_, schema_.rows_of("encoder_tokens"), this->options().masking.probability);
+  const auto D = schema_.rows_of("tokens");
   if (D < 3)
     throw input_error(
         "cannot mask spans: a text of the decoder has {}, and a span needs 3; give a longer one",

@@ -24,6 +24,9 @@ struct masked_span_tokens {
   std::vector<std::int32_t> sentinels;  ///< in the order of their use
 };
 
+/// Throws input_error if a text of an encoder of `rows` rows may need more sentinels.
+void require_sentinels(const masked_span_tokens& tokens, std::int64_t rows, double probability);
+
 class masked_spans final : public masked_dataset {
  public:
   /// Throws input_error, also if a sample may need more sentinels than there are, or if D < 3.

@@ -132,16 +132,18 @@ indices permuted_positions(const ngrams& all,
 void validate_masking(const masking_settings& x, std::vector<std::string>& wrong) {
   if (!(x.probability > 0 && x.probability < 1))
     wrong.push_back(fmt::format(
-        "`masking.probability` {} must be above 0 and below 1, such as 0.15", x.probability));
+        "`model.masking.probability` {} must be above 0 and below 1, such as 0.15", x.probability));
   if (!(x.short_sequences >= 0 && x.short_sequences <= 1))
-    wrong.push_back(fmt::format("`masking.short_sequences` {} must be from 0 to 1, such as 0.1",
-                                x.short_sequences));
-  if (x.max_ngram < 0 || x.max_ngram > 128)
+    wrong.push_back(fmt::format(
+        "`model.masking.short_sequences` {} must be from 0 to 1, such as 0.1", x.short_sequences));
+  if (x.max_ngram < 1 || x.max_ngram > 128)
     wrong.push_back(
-        fmt::format("`masking.max_ngram` {} must be from 1 to 128, such as 3", x.max_ngram));
+        fmt::format("`model.masking.max_ngram` {} must be from 1 to 128, such as 3", x.max_ngram));
   if (x.geometric && x.permutation)
     wrong.emplace_back(
-        "`masking.permutation` and `masking.geometric` exclude each other: leave one out");
+        "`model.masking.permutation` does not go with a geometric distribution of words that are "
+        "masked "
+        "together, which a T5 always has: leave it out");
 }
 
 std::int64_t most_masked(std::int64_t longest, double probability) {

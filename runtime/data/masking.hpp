@@ -19,14 +19,15 @@
 
 namespace troupe::runtime {
 
+/// The fields have the names of megatron-core's, shortened.
 struct masking_settings {
   double probability = 0.15;
   double short_sequences = 0.1;  ///< probability that a sample is shorter than the model's maximum
-  std::int64_t max_ngram = 0;    ///< 0: the family's
+  std::int64_t max_ngram = 3;
   bool whole_words = true;
   bool permutation = false;
   bool longer_ngrams = false;
-  bool geometric = false;  ///< families may set it always
+  bool geometric = false;
 
   friend bool operator==(const masking_settings&, const masking_settings&) = default;
 
@@ -47,7 +48,7 @@ struct masking_settings {
         row("max_ngram", &x::max_ngram)
             .own_flag({.name = "--mask-max-ngram",
                        .unit = "words",
-                       .default_value = "3 for a BERT, 10 for a T5",
+                       .default_value = "3; 10 for a T5",
                        .help = "Maximum number of words that are masked together.",
                        .range = whole_range{1, 128},
                        .only_given = true}),
