@@ -134,6 +134,7 @@ class bert_translation final : public hub_translation {
     x.hidden_dropout = y.hidden_dropout;
     x.attention_dropout = y.attention_dropout;
     x.init_std = y.init_std;
+    x.masking = y.masking;
     return x == y;
   }
 
