@@ -59,8 +59,13 @@ class family_samples {
   virtual std::shared_ptr<const sample_dataset> open(const model_description& model,
                                                      const samples_request& from) const = 0;
 
-  /// One sentence per violated rule of settings, which names them. The tokenizer is known.
-  virtual std::vector<std::string> validate(const data_settings& /*data*/) const { return {}; }
+  /// One sentence per violated rule of settings, which names them. `tokenizer`: for
+  /// named_tokenizer; empty: the job has none.
+  virtual std::vector<std::string> validate(const model_description& /*model*/,
+                                            const data_settings& /*data*/,
+                                            const std::string& /*tokenizer*/) const {
+    return {};
+  }
 
   /// The documents of `data.mock` that `open` makes samples of; null: samples are made up without
   /// documents. Throws input_error.

@@ -53,6 +53,7 @@ void validate_numbers(const bert_config& x, sentences& out) {
 
 std::vector<std::string> validate(const bert_config& x) {
   sentences out;
+  validate_masking(x.masking, out);
   require("layers", x.layers, 1, most_layers, out);
   require("hidden", x.hidden, 1, largest, out);
   require("heads", x.heads, 1, largest, out);

@@ -5,6 +5,7 @@
 
 #include "kernels/op/kinds.hpp"
 #include "runtime/core/setting.hpp"
+#include "runtime/data/masking.hpp"
 
 #include <cstdint>
 #include <string>
@@ -35,6 +36,8 @@ struct bert_config {
   double hidden_dropout = 0.1;
   double attention_dropout = 0.1;
   double init_std = 0.02;
+
+  masking_settings masking = {};  ///< of samples of files
 
   friend bool operator==(const bert_config&, const bert_config&) = default;
 
@@ -138,7 +141,8 @@ struct bert_config {
                    .megatron = "same distribution, other numbers: they depend on (seed, name, "
                                "element), not on the layout",
                    .range = real_range{0},
-                   .resume = at_resume::told}));
+                   .resume = at_resume::told}),
+        row("masking", &x::masking).later().sparse());
   }
 };
 

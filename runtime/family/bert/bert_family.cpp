@@ -27,7 +27,7 @@ const bert_config& asked_of(const std::any& asked) {
 bool is_free(std::string_view member) {
   constexpr std::string_view all[]
       = {"sequence", "vocabulary", "hidden_dropout", "attention_dropout", "init_std"};
-  return std::ranges::find(all, member) != std::end(all);
+  return std::ranges::find(all, member) != std::end(all) || member.starts_with("masking.");
 }
 
 layer_outline layer_of(const bert_config& c) {
@@ -97,8 +97,12 @@ class bert final : public model_family {
 
   std::string essence(const model_description& model) const override {
     auto out = json_value(to_json(model));
-    for (const auto* field :
-         {"hidden_dropout", "attention_dropout", "init_std", "sequence", "padded_vocabulary"})
+    for (const auto* field : {"hidden_dropout",
+                              "attention_dropout",
+                              "init_std",
+                              "sequence",
+                              "padded_vocabulary",
+                              "masking"})
       out.erase(field);
     return json_text(out);
   }
@@ -213,6 +217,7 @@ class bert final : public model_family {
     if (given.contains("model.attention_dropout"))
       out.attention_dropout = said.attention_dropout;
     out.init_std = said.init_std;
+    out.masking = said.masking;
     return out;
   }
 

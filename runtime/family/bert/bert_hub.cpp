@@ -1,5 +1,6 @@
 #include "runtime/family/bert/bert_hub.hpp"
 
+#include "runtime/core/json_text.hpp"
 #include "runtime/family/bert/bert.hpp"
 #include "runtime/family/hub_fields.hpp"
 #include "runtime/family/recipe_book.hpp"
@@ -133,6 +134,7 @@ class bert_translation final : public hub_translation {
     x.hidden_dropout = y.hidden_dropout;
     x.attention_dropout = y.attention_dropout;
     x.init_std = y.init_std;
+    x.masking = y.masking;
     return x == y;
   }
 

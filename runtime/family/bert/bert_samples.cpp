@@ -2,7 +2,10 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
+#include "runtime/data/indexed_dataset.hpp"
+#include "runtime/data/masked_pairs.hpp"
 #include "runtime/data/token_schema.hpp"
+#include "runtime/family/masked_samples.hpp"
 
 #include <algorithm>
 #include <string>
@@ -99,14 +102,25 @@ class samples_of_sentences final : public family_samples {
 
   std::shared_ptr<const sample_dataset> open(const model_description& model,
                                              const samples_request& from) const override {
-    if (from.prefix)
-      throw input_error(
-          "cannot make samples of '{}': a BERT is trained on made-up sentences; give `data.mock`",
-          from.prefix->string());
-    return std::make_shared<made_up_sentences>(model.as<bert_config>(),
-                                               std::string(to_string(from.part)),
-                                               from.samples.value_or(0),
-                                               from.seed);
+    const auto& config = model.as<bert_config>();
+    if (from.prefix) {
+      const auto by = masking_tokenizer(from.tokenizer);
+      return std::make_shared<masked_pairs>(
+          std::make_shared<indexed_dataset>(*from.prefix, objects_of(from.data)),
+          split_for(from.data, from.part),
+          from.part,
+          masked_options(from, config.masking, config.vocabulary, *by),
+          pair_tokens_of(*by),
+          bert_schema(config));
+    }
+    return std::make_shared<made_up_sentences>(
+        config, std::string(to_string(from.part)), from.samples.value_or(0), from.seed);
+  }
+
+  std::vector<std::string> validate(const model_description& /*model*/,
+                                    const data_settings& data,
+                                    const std::string& tokenizer) const override {
+    return validate_masking_tokens(data, tokenizer, [](const auto& by) { pair_tokens_of(by); });
   }
 };
 

@@ -26,7 +26,7 @@ bool is_free(std::string_view member) {
                                       "hidden_dropout",
                                       "attention_dropout",
                                       "init_std"};
-  return std::ranges::find(all, member) != std::end(all);
+  return std::ranges::find(all, member) != std::end(all) || member.starts_with("masking.");
 }
 
 void refuse_idle(const t5_config& x, const given_settings& given, sentences& wrong) {
@@ -54,6 +54,7 @@ std::optional<t5_config> resolve(const t5_asked& asked,
     if (is_given(given, std::string("model.") + row.name))
       out.*row.member = asked.config.*row.member;
   });
+  out.masking = asked.config.masking;
   const auto has = [&given](const char* setting) { return given.contains(setting); };
   if (given.contains("model.activation=swiglu") + given.contains("model.activation=squared_relu")
           + given.contains("model.activation=gelu_erf")
@@ -123,6 +124,7 @@ t5_config resolve_hub(const t5_config& there,
     out.hidden_dropout = said.hidden_dropout;
   if (given.contains("model.attention_dropout"))
     out.attention_dropout = said.attention_dropout;
+  out.masking = said.masking;
   refuse_idle(out, given, wrong);
   return out;
 }

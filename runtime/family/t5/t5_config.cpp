@@ -165,6 +165,7 @@ std::vector<std::string> validate(const t5_config& config) {
   validate_numbers(config, out);
   if (!has_sizes)
     return out;
+  validate_masking(config.masking, out);
   if (config.padded_vocabulary < config.vocabulary || config.padded_vocabulary > largest_size)
     out.push_back(fmt::format(
         "the padded vocabulary has {} rows, but `model.vocabulary` is {}; give at least {}",

@@ -9,6 +9,7 @@
 
 #include "kernels/op/kinds.hpp"
 #include "runtime/core/setting.hpp"
+#include "runtime/data/masking.hpp"
 
 #include <cstdint>
 #include <string>
@@ -52,6 +53,8 @@ struct t5_config {
   double init_std = 0.02;
   /// Initial deviations follow the widths of products, as in T5's own models, without init_std.
   bool init_by_width = false;
+
+  masking_settings masking = {.max_ngram = 10, .geometric = true};  ///< of samples of files
 
   friend bool operator==(const t5_config&, const t5_config&) = default;
 
@@ -216,7 +219,8 @@ struct t5_config {
                    .range = real_range{0},
                    .only_given = true,
                    .resume = at_resume::told}),
-        row("init_by_width", &x::init_by_width));
+        row("init_by_width", &x::init_by_width),
+        row("masking", &x::masking).later().sparse());
   }
 };
 

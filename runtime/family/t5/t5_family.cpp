@@ -85,6 +85,7 @@ class t5 final : public model_family {
                               "last_dropout",
                               "init_std",
                               "init_by_width",
+                              "masking",
                               "encoder_sequence",
                               "decoder_sequence",
                               "padded_vocabulary"})

@@ -172,6 +172,7 @@ class t5_translation final : public hub_translation {
       x.*member = y.*member;
     x.last_dropout = y.last_dropout;
     x.init_by_width = y.init_by_width;
+    x.masking = y.masking;
     return x == y;
   }
 

@@ -2,7 +2,10 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
+#include "runtime/data/indexed_dataset.hpp"
+#include "runtime/data/masked_spans.hpp"
 #include "runtime/data/token_schema.hpp"
+#include "runtime/family/masked_samples.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -68,13 +71,29 @@ class samples_of_t5 final : public family_samples {
   bool follows(std::string_view /*setting*/) const override { return false; }
   std::shared_ptr<const sample_dataset> open(const model_description& model,
                                              const samples_request& from) const override {
-    if (from.prefix)
-      throw input_error("cannot read '{}': this build makes samples of a T5 for `data.mock` alone",
-                        from.prefix->string());
-    return std::make_shared<reversed_texts>(model.as<t5_config>(),
-                                            std::string(to_string(from.part)),
-                                            from.samples.value_or(0),
-                                            from.seed);
+    const auto& config = model.as<t5_config>();
+    if (from.prefix) {
+      const auto by = masking_tokenizer(from.tokenizer);
+      return std::make_shared<masked_spans>(
+          std::make_shared<indexed_dataset>(*from.prefix, objects_of(from.data)),
+          split_for(from.data, from.part),
+          from.part,
+          masked_options(from, config.masking, config.vocabulary, *by),
+          span_tokens_of(*by, config.extra_ids),
+          t5_schema(config));
+    }
+    return std::make_shared<reversed_texts>(
+        config, std::string(to_string(from.part)), from.samples.value_or(0), from.seed);
+  }
+  std::vector<std::string> validate(const model_description& model,
+                                    const data_settings& data,
+                                    const std::string& tokenizer) const override {
+    const auto& config = model.as<t5_config>();
+    return validate_masking_tokens(data, tokenizer, [&config](const auto& by) {
+      require_sentinels(span_tokens_of(by, config.extra_ids),
+                        config.encoder_sequence,
+                        config.masking.probability);
+    });
   }
 };
 
