@@ -67,6 +67,11 @@ std::optional<t5_config> resolve(const t5_asked& asked,
     out.activation = "gelu_erf";
   if (!out.tied_embeddings)  // as in Megatron-LM, and in version 1.1
     out.head_scaled = out.head_bias = false;
+  if (has("model.layers") && has("model.encoder_layers") && has("model.decoder_layers"))
+    wrong.emplace_back(
+        "`model.layers` does nothing with `model.encoder_layers` and `model.decoder_layers`: leave "
+        "it "
+        "out");
   if (!has("model.encoder_layers"))
     out.encoder_layers = asked.layers.value_or(0);
   if (!has("model.decoder_layers"))

@@ -27,13 +27,15 @@ struct t5_asked {
         row("form", &x::form)
             .own_flag({.name = "--t5-form",
                        .type = "FORM",
+                       .default_value = "megatron",
                        .help
                        = "Settings that are not given: megatron (as Megatron-LM's T5: learned "
                          "positions, LayerNorm, GELU, biases), v1.0 (as the original: relative "
                          "positions, RMSNorm, ReLU, no biases, scores without a scale, a "
                          "scaled tied output layer) or v1.1 (the same with gated GELU and an "
                          "output layer of its own).",
-                       .choices = "megatron v1.0 v1.1"}),
+                       .choices = "megatron v1.0 v1.1",
+                       .only_given = true}),
         row("layers", &x::layers)
             .flag({.name = "--num-layers",
                    .unit = "layers",

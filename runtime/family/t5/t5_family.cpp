@@ -90,7 +90,8 @@ class t5 final : public model_family {
                               "decoder_sequence",
                               "padded_vocabulary"})
       out.erase(field);
-    out.erase(config_of(model).is_relative() ? "positions" : "buckets");
+    if (config_of(model).is_relative())
+      out.erase("positions");
     return json_text(out);
   }
 

@@ -189,6 +189,7 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
   });
   takes("dropout", residual, [&](placement x) { dropout(under_test, made(x), 0.5F, 1, rows); });
   takes("dropout", residual, [&](placement x) { dropout(under_test, made(x), 0, 1, rows); });
+  takes("dropout", residual, [&](placement x) { dropout(under_test, made(x), 0, 1, rows, 0.5F); });
   takes("dropout_add", residual, [&](placement x) {
     dropout_add(under_test, made(x), made(x), 0.5F, 1, rows);
   });
@@ -208,6 +209,16 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
   });
   takes("self_attention", {placement::feature_sharded}, [&](placement x) {
     self_attention(under_test, made(x, 12), one_head, rows);
+  });
+  takes("cross_attention", {placement::feature_sharded}, [&](placement x) {
+    cross_attention(under_test, made(x), made(placement::feature_sharded, 8), one_head, rows, rows);
+  });
+  takes("cross_attention", {placement::feature_sharded}, [&](placement x) {
+    cross_attention(under_test, made(placement::feature_sharded), made(x, 8), one_head, rows, rows);
+  });
+  takes("self_attention", {placement::feature_sharded}, [&](placement x) {
+    const score_bias bias{under_test.make(zeros<float>({1, 2}), x), -1};
+    self_attention(under_test, made(placement::feature_sharded, 12), one_head, rows, bias);
   });
   auto in_region = residual;
   in_region.insert(placement::replicated_partial_gradient);
