@@ -469,6 +469,17 @@ TEST_CASE_METHOD(fixture,
       MessageMatches(StartsWith("ATTENTION-3")));
 }
 
+TEST_CASE_METHOD(fixture, "ATTENTION-4: queries and keys have as many sequences", "[placement]") {
+  const auto q = made(placement::feature_sharded), kv = made(placement::feature_sharded, 8);
+  auto keys = rows;
+  keys.documents = zeros<std::int32_t>({3});
+  keys.documents.data<std::int32_t>()[2] = 2;
+  keys.document_samples = zeros<std::uint64_t>({2});
+  CHECK_BREAKS("ATTENTION-4", cross_attention(under_test, q, kv, one_head, rows, keys));
+  CHECK_BREAKS("ATTENTION-4", cross_attention(under_test, q, kv, one_head, keys, rows));
+  CHECK_NOTHROW(cross_attention(under_test, q, kv, one_head, keys, keys));
+}
+
 TEST_CASE_METHOD(fixture,
                  "LATENT-1: each head has a key of its own, and the shared key is its rotated end",
                  "[placement]") {
