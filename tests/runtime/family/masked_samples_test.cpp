@@ -1,4 +1,5 @@
 #include "runtime/family/masked_samples.hpp"
+#include "runtime/family/model_family.hpp"
 
 #include "runtime/data/indexed_dataset_builder.hpp"
 #include "runtime/family/bert/bert_samples.hpp"
