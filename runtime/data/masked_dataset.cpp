@@ -44,10 +44,7 @@ masked_dataset::masked_dataset(std::shared_ptr<const document_source> source,
                  *source_, request, part, *options_.cache, options_.stop)
                             : build_sentence_index(*source_, request, options_.stop);
   } catch (const input_error& e) {
-    throw input_error("cannot make the {} data of {}: {}",
-                      to_string(part),
-                      source_->sequences() > 0 ? source_->place(0) : "an empty data set",
-                      e.what());
+    throw input_error("cannot make the {} data: {}", to_string(part), e.what());
   }
 }
 

@@ -57,8 +57,7 @@ class index_maker {
   /// Throws input_error if the first epoch shows that this is no data set of sentences.
   void require_sentences() const {
     const auto documents = request_.documents.size();
-    const auto* const remedy
-        = "write the data set again with `troupe preprocess --split-sentences`";
+    const auto* const remedy = "run `troupe preprocess` again, with texts split into sentences";
     if (documents == 0)
       throw input_error(
           "it has no documents: give more data, or a split that leaves some for each part");

@@ -54,6 +54,9 @@ class family_samples {
   /// nothing (FAMILY-3).
   virtual bool follows(std::string_view setting) const = 0;
 
+  /// True if a split divides documents; false: sequences.
+  virtual bool splits_documents() const { return false; }
+
   /// Sample i is a function of the data set and the request, except `samples` and `stop`. Data sets
   /// have the schema above. Throws input_error, and `cancelled` soon after `stop` is cancelled.
   virtual std::shared_ptr<const sample_dataset> open(const model_description& model,

@@ -99,6 +99,7 @@ class samples_of_sentences final : public family_samples {
   }
 
   bool follows(std::string_view /*setting*/) const override { return false; }
+  bool splits_documents() const override { return true; }
 
   std::shared_ptr<const sample_dataset> open(const model_description& model,
                                              const samples_request& from) const override {

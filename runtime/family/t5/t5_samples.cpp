@@ -69,6 +69,7 @@ class samples_of_t5 final : public family_samples {
     return t5_schema(model.as<t5_config>());
   }
   bool follows(std::string_view /*setting*/) const override { return false; }
+  bool splits_documents() const override { return true; }
   std::shared_ptr<const sample_dataset> open(const model_description& model,
                                              const samples_request& from) const override {
     const auto& config = model.as<t5_config>();

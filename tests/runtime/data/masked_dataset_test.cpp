@@ -3,6 +3,7 @@
 #include "runtime/data/masking_tokens.hpp"
 #include "runtime/data/token_schema.hpp"
 #include "tests/runtime/data/golden.hpp"
+#include "tests/support/broken.hpp"
 #include "tests/support/byte_tokenizer.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -303,11 +304,11 @@ TEST_CASE("data sets that were not split into sentences are refused", "[data]") 
   const scratch_folder folder;
   CHECK_THROWS_WITH(pairs_of(sentences(folder, "single", {{4}, {5}, {6}})),
                     ContainsSubstring("one sentence each")
-                        && ContainsSubstring("troupe preprocess --split-sentences"));
+                        && ContainsSubstring("`troupe preprocess` again, with texts split"));
   CHECK_NOTHROW(pairs_of(sentences(folder, "single", {{4}, {5}, {6}}), {}, false));
   CHECK_THROWS_WITH(pairs_of(sentences(folder, "long", {{4}, {513}}), {}, false),
                     ContainsSubstring("one has 513 tokens")
-                        && ContainsSubstring("troupe preprocess --split-sentences"));
+                        && ContainsSubstring("`troupe preprocess` again, with texts split"));
   CHECK_THROWS_WITH(pairs_of(sentences(folder, "odd", {{4}, {513, 2}})),
                     ContainsSubstring("none of its 2 documents makes a sample"));
   CHECK_THROWS_WITH(pairs_of(sentences(folder, "none", {})), ContainsSubstring("no documents"));
@@ -329,6 +330,16 @@ TEST_CASE("tokenizers without the tokens of masked samples are refused by name",
   CHECK(words.separator == 258);
   CHECK(words.classify == 259);
   CHECK(words.continues.size() == 270);
+}
+
+TEST_CASE("masks and indices have sizes that are possible", "[data]") {
+  const scratch_folder folder;
+  const auto source = sentences(folder, "data", {{4, 5}});
+  rt::numpy_random_state draws(1);
+  const auto stays = [](rt::numpy_random_state&) { return std::optional<std::int32_t>(); };
+  CHECK_BREAKS("MASKING-1", rt::mask_tokens({}, 8, {.max_ngram = 129}, {}, stays, draws));
+  CHECK_BREAKS("SENTENCES-1",
+               rt::build_sentence_index(*source, {.documents = {0, 1}, .longest = 1}));
 }
 
 TEST_CASE("samples that settings or data make impossible are refused", "[data]") {
