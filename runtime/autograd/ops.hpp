@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <span>
+#include <string_view>
 #include <vector>
 
 namespace troupe::runtime {
@@ -86,8 +88,8 @@ variable linear(tape& tape,
                 int bias,
                 kernels::epilogue activation = kernels::epilogue::none);
 
-/// feature_sharded. swiglu halves the width. I: x.
-variable activation(tape& tape, const variable& x, kernels::activation kind);
+/// feature_sharded. A gated activation halves the width. I: x.
+variable activation(tape& tape, const variable& x, kernels::activation kind, bool gated = false);
 
 /// residual + dropout(x + bias). Both replicated or both sequence_sharded. The backward pass
 /// regenerates the mask.
@@ -99,8 +101,13 @@ variable dropout_add(tape& tape,
                      const row_layout& rows,
                      int bias = no_parameter);
 
-/// dropout(x) without a residual. Returns x itself if p = 0.
-variable dropout(tape& tape, const variable& x, float p, std::uint64_t key, const row_layout& rows);
+/// scale * dropout(x) without a residual. Returns x itself if p = 0 and scale = 1.
+variable dropout(tape& tape,
+                 const variable& x,
+                 float p,
+                 std::uint64_t key,
+                 const row_layout& rows,
+                 float scale = 1);
 
 /// table[tokens] + position_table[positions]: (B, T) -> (B, T, C), partial. Each rank has `words`
 /// rows of the table. No position table with several ranks. W: tokens, positions, dy.
@@ -195,6 +202,37 @@ variable cross_attention(tape& tape,
                          const row_layout& queries,
                          const row_layout& keys,
                          const score_bias& bias = {});
+
+/// Rows of a micro-batch by number, in any order, repeated or not.
+struct row_numbers {
+  tensor index;       ///< (n) i32, numbers over all tensor ranks; -1: none
+  std::int64_t rows;  ///< numbers are below it
+};
+
+/// Uploads row numbers. Throws input_error for the first that is neither -1 nor below `rows`;
+/// `what` names the list.
+row_numbers numbered_rows(stream& stream,
+                          std::span<const std::int32_t> numbers,
+                          std::int64_t rows,
+                          std::string_view what);
+row_numbers numbered_rows(stream& stream,
+                          std::span<const std::int64_t> numbers,
+                          std::int64_t rows,
+                          std::string_view what);
+/// The first row of each sequence.
+row_numbers first_rows(const row_layout& rows);
+
+/// (R, C) -> (n, C): row i is x[index[i]], or 0 for -1. replicated or sequence_sharded ->
+/// replicated. Sharded rows are summed over the ranks: each adds those that it has, so that n rows
+/// move and not R. The gradient of a row is the sum of its uses in the order of `index`, without a
+/// collective. I: index. Breaks ROWS-1, like scatter_rows, unless the numbers are of these rows.
+variable gather_rows(tape& tape, const variable& x, const row_numbers& rows);
+
+/// (n, C) -> (R, C), the conjugate: row r is the sum of x[i] over index[i] = r, in the order of i;
+/// rows without a number are 0. replicated -> replicated, or sequence_sharded with sequence
+/// parallelism: each rank then adds its own rows. The gradient is that of gather_rows' forward
+/// pass. I: index. Breaks TAPE-6 unless tensor ranks share whole rows.
+variable scatter_rows(tape& tape, const variable& x, const row_numbers& rows);
 
 /// Puts the channels of all parts side by side. All are replicated, or all are sequence_sharded.
 variable join_channels(tape& tape, const std::vector<variable>& parts);
@@ -299,9 +337,10 @@ loss_value loss_of(const stream& stream, const tensor& sums);
 /// Converts a loss that was computed on the host.
 tensor loss_sums(stream& stream, const loss_value& x);
 
-/// Cross-entropy of (.., V) logits, feature_sharded: V is this rank's part of the vocabulary.
-/// `targets` (B, T) i32; rows count where `mask` (B, T) f32 is 1. `vocabulary` is the size over all
-/// ranks, without padding. Returns (2) f64: total, tokens; equal on all ranks.
+/// Cross-entropy of (.., V) logits. feature_sharded: V is this rank's part of the vocabulary;
+/// replicated, as of a classification head: V is the whole. `targets` (..) i32; rows count where
+/// `mask` (..) f32 is 1. `vocabulary` is the size over all ranks, without padding. Returns (2) f64:
+/// total, tokens; equal on all ranks.
 ///
 /// While the tape records, it computes the gradient of `average` together with the loss, over the
 /// logits if no other variable shares them. Consumes the logits. I: their gradient.
@@ -311,5 +350,13 @@ tensor cross_entropy(tape& tape,
                      const tensor& mask,
                      std::int64_t vocabulary,
                      loss_average average);
+
+/// Log-probability of each row's target: (R) f32, replicated. Logits and targets as those of
+/// cross_entropy. Later operations give its gradient, so I keeps the logits and overwrites them
+/// with their gradient if no other variable shares them. I: logits, targets.
+variable token_log_probs(tape& tape,
+                         variable logits,
+                         const tensor& targets,
+                         std::int64_t vocabulary);
 
 }  // namespace troupe::runtime

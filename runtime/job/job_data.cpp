@@ -31,6 +31,16 @@ void require_samples(const training_job& job,
         needed);
 }
 
+sequence_range sequences_of(const indexed_dataset& tokens,
+                            const split_matrix& split,
+                            data_split part,
+                            bool by_documents) {
+  if (!by_documents)
+    return split.of(part, tokens.sequences());
+  const auto range = split.of(part, tokens.documents());
+  return {tokens.document_begin(range.begin), tokens.document_begin(range.end)};
+}
+
 bool has_labels(const training_job& job,
                 const split_matrix& split,
                 data_split part,
@@ -73,7 +83,8 @@ bool has_documents(const training_job& job, data_split part) {
     if (job.data.sft)
       return has_labels(job, split, part, prefix);
     const indexed_dataset tokens(prefix, objects_of(job.data));
-    const auto range = split.of(part, tokens.sequences());
+    const auto range = sequences_of(
+        tokens, split, part, job.training.model.family().samples().splits_documents());
     for (auto i = range.begin; i < range.end; ++i)
       if (tokens.length(i) > 0)
         return true;

@@ -199,14 +199,14 @@ Number attention_parameters(const gpt_config& x) {
 template <class Number>
 Number feed_forward_parameters(const gpt_config& x) {
   const auto C = Number(x.hidden), ffn = Number(x.ffn);
-  const auto fc1 = ffn * Number(kernels::fan_in(x.activation));
+  const auto fc1 = ffn * Number(kernels::fan_in(x.gated));
   return fc1 * C + ffn * C + (x.linear_bias ? fc1 + C : Number(0));
 }
 
 template <class Number>
 Number expert_parameters(const gpt_config& x) {
   const auto& y = x.experts;
-  return Number(kernels::fan_in(x.activation) + 1) * Number(y.ffn)
+  return Number(kernels::fan_in(x.gated) + 1) * Number(y.ffn)
          * Number(y.latent > 0 ? y.latent : x.hidden);
 }
 
@@ -214,7 +214,7 @@ template <class Number>
 Number experts_parameters(const gpt_config& x) {
   const auto& y = x.experts;
   const auto C = Number(x.hidden), E = Number(y.number), latent = Number(y.latent);
-  const auto products = Number(kernels::fan_in(x.activation) + 1);
+  const auto products = Number(kernels::fan_in(x.gated) + 1);
   Number n = E * C + E * expert_parameters<Number>(x);
   n += products * Number(y.shared_ffn) * C + 2 * latent * C;
   if (y.shared_gate)

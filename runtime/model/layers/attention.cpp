@@ -60,6 +60,9 @@ int add(module_builder& to, const attention_spec& x) {
     throw input_error(
         "`model.qk_norm_rows` normalises the heads of all tensor ranks together: give "
         "`layout.tensor` 1");
+  std::vector<double> of_kinds;
+  if (x.query_init_std > 0)
+    of_kinds = {x.query_init_std / x.init_std, 1, 1};
   const auto qkv
       = add_linear(to,
                    {.name = "linear_qkv",
@@ -68,7 +71,8 @@ int add(module_builder& to, const attention_spec& x) {
                     .init_std = x.init_std,
                     .bias = x.qkv_bias,
                     .placement = row_sharded(),
-                    .row_kinds = {x.heads / x.groups * x.head_size, x.head_size, x.head_size}});
+                    .row_kinds = {x.heads / x.groups * x.head_size, x.head_size, x.head_size},
+                    .kind_factors = of_kinds});
   norm_layer of_queries, of_keys;
   if (x.head_norm) {
     const auto size = [&](std::int64_t heads) { return (x.norm_rows ? heads : 1) * x.head_size; };
@@ -128,7 +132,7 @@ int add(module_builder& to, const cross_attention_spec& x) {
                             {.name = "linear_q",
                              .outputs = x.heads * x.head_size,
                              .inputs = x.hidden,
-                             .init_std = x.init_std,
+                             .init_std = x.query_init_std > 0 ? x.query_init_std : x.init_std,
                              .bias = x.input_bias,
                              .placement = row_sharded()});
   const auto kv = add_linear(to,

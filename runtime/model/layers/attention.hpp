@@ -25,6 +25,7 @@ struct attention_spec {
   bool norm_rows = false;  ///< head_norm takes all queries of a row together, and all keys
   double dropout = 0;      ///< of the scores
   double init_std = 0, output_init_std = 0;
+  double query_init_std = 0;  ///< of queries; 0: init_std
   bool causal = true;
   std::optional<relative_bias_spec> relative_bias = {};
   bool alibi = false;  ///< only without relative_bias
@@ -48,6 +49,7 @@ struct cross_attention_spec {
   bool input_bias = false, output_bias = false;  ///< of queries, keys and values; of the output
   double dropout = 0;                            ///< of the scores
   double init_std = 0, output_init_std = 0;
+  double query_init_std = 0;  ///< of queries; 0: init_std
   std::int64_t key_rows = 0;  ///< rows of the other stream in training, for FLOPs
 };
 

@@ -41,9 +41,9 @@ class module_builder {
                         recompute_module module = recompute_module::other) const;
 
   /// Adds a parameter called name() + "." + x.name and returns its index. With sequence
-  /// parallelism, the gradient of a parameter that all tensor ranks share becomes partial. Throws
-  /// input_error for a duplicate name.
-  int add(parameter_spec x);
+  /// parallelism, the gradient of a parameter that all tensor ranks share becomes partial, unless
+  /// each rank uses it for `all_rows`. Throws input_error for a duplicate name.
+  int add(parameter_spec x, bool all_rows = false);
 
   /// Appends a segment called name() + "." + `name`, or name() if `name` is empty. A collective
   /// must come first in its segment, so that another tape can run while ranks wait for each other;

@@ -1,0 +1,24 @@
+// T5: encoder and decoder. Its units, for the smallest model:
+//
+//   unit    embedding  layers   norm     embedding  layers   head
+//   letter  E          e        n        D          t        L
+//   stream  encoder    encoder  encoder  decoder    decoder  decoder
+//
+// Each layer of the decoder reads the stream "encoder", so that it crosses all cuts up to the last
+// of them. Three units use the table of tokens: E, D and L. The layers of a stack share the table
+// of their relative biases, which its first layer has.
+
+#pragma once
+
+#include "runtime/family/t5/t5_config.hpp"
+#include "runtime/model/extension.hpp"
+#include "runtime/model/model_spec.hpp"
+
+namespace troupe::runtime {
+
+const model_family& t5_family();
+
+/// Throws input_error for an extension: a T5 takes none.
+model_spec t5_spec(const t5_config& config, const extension& own = {});
+
+}  // namespace troupe::runtime
