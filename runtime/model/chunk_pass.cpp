@@ -12,20 +12,6 @@ namespace troupe::runtime {
 
 namespace {
 
-template <class At>
-tensor constant(stream& stream, const std::string& name, shape extents, const At& at) {
-  using T = decltype(at(std::int64_t{0}));
-  const auto n = extents.size();
-  return {stream.constant(name,
-                          std::size_t(n) * sizeof(T),
-                          [&](std::byte* to) {
-                            for (std::int64_t i = 0; i < n; ++i)
-                              reinterpret_cast<T*>(to)[i] = at(i);
-                          }),
-          dtype_of<T>(),
-          extents};
-}
-
 /// (B, T): 0, 1, ..., T - 1 in each row.
 tensor counted(stream& stream, std::int64_t B, std::int64_t T) {
   return constant(stream, fmt::format("order {} {}", B, T), {B, T}, [T](std::int64_t i) {

@@ -1,6 +1,7 @@
 #include "runtime/model/layers/score_bias.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,20 +13,6 @@ namespace {
 
 std::int64_t buckets_of_direction(const relative_bias_spec& x) {
   return x.both_ways ? x.buckets / 2 : x.buckets;
-}
-
-template <class At>
-tensor constant(stream& stream, const std::string& name, shape extents, const At& at) {
-  using T = decltype(at(std::int64_t{0}));
-  const auto n = extents.size();
-  return {stream.constant(name,
-                          std::size_t(n) * sizeof(T),
-                          [&](std::byte* to) {
-                            for (std::int64_t i = 0; i < n; ++i)
-                              reinterpret_cast<T*>(to)[i] = at(i);
-                          }),
-          dtype_of<T>(),
-          extents};
 }
 
 }  // namespace

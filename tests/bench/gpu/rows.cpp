@@ -179,6 +179,28 @@ void rope(harness& in, const model_shape& m) {
 }
 
 /// Keys of latent attention: a part of each head from a product, a part that all heads share.
+/// A stack's table of 32 buckets, for all distances within a sequence.
+void relative_biases(harness& in, const model_shape& m) {
+  const std::int64_t count = 2 * m.T - 1, buckets = 32;
+  const auto shape = by(m.heads, count);
+  in.line(bound::latency, shape, [&](arena& a) {
+    return kernels::relative_bias_forward<bf16>{.bias = a.empty<float>(m.heads * count),
+                                                .table = a.drawn<bf16>(buckets * m.heads),
+                                                .bucket = a.constant<std::int32_t>(count, 7),
+                                                .H = m.heads,
+                                                .count = count,
+                                                .buckets = buckets};
+  });
+  in.line(bound::latency, shape, [&](arena& a) {
+    return kernels::relative_bias_backward<bf16>{.dtable = a.drawn<float>(buckets * m.heads),
+                                                 .dbias = a.drawn<float>(m.heads * count),
+                                                 .bucket = a.constant<std::int32_t>(count, 7),
+                                                 .H = m.heads,
+                                                 .count = count,
+                                                 .buckets = buckets};
+  });
+}
+
 void heads(harness& in, const model_shape& m) {
   const auto wide = by(m.rows, m.heads) + " x " + std::to_string(m.D());
   in.line(bound::memory, wide, [&](arena& a) {
@@ -310,6 +332,7 @@ void time_rows(harness& in, const model_shape& m) {
     return;
   rope(in, m);
   heads(in, m);
+  relative_biases(in, m);
   head_norms(in, m);
   routers(in, m);
 }

@@ -209,6 +209,16 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
   takes("self_attention", {placement::feature_sharded}, [&](placement x) {
     self_attention(under_test, made(x, 12), one_head, rows);
   });
+  takes("cross_attention", {placement::feature_sharded}, [&](placement x) {
+    cross_attention(under_test, made(x), made(placement::feature_sharded, 8), one_head, rows, rows);
+  });
+  takes("cross_attention", {placement::feature_sharded}, [&](placement x) {
+    cross_attention(under_test, made(placement::feature_sharded), made(x, 8), one_head, rows, rows);
+  });
+  takes("self_attention", {placement::feature_sharded}, [&](placement x) {
+    const score_bias bias{under_test.make(zeros<float>({1, 2}), x), -1};
+    self_attention(under_test, made(placement::feature_sharded, 12), one_head, rows, bias);
+  });
   auto in_region = residual;
   in_region.insert(placement::replicated_partial_gradient);
   takes("split_channels", in_region, [&](placement x) {
@@ -456,6 +466,17 @@ TEST_CASE_METHOD(fixture,
       self_attention(under_test, made(placement::feature_sharded, 8), settings, rows),
       broken_promise,
       MessageMatches(StartsWith("ATTENTION-3")));
+}
+
+TEST_CASE_METHOD(fixture, "ATTENTION-4: queries and keys have as many sequences", "[placement]") {
+  const auto q = made(placement::feature_sharded), kv = made(placement::feature_sharded, 8);
+  auto keys = rows;
+  keys.documents = zeros<std::int32_t>({3});
+  keys.documents.data<std::int32_t>()[2] = 2;
+  keys.document_samples = zeros<std::uint64_t>({2});
+  CHECK_BREAKS("ATTENTION-4", cross_attention(under_test, q, kv, one_head, rows, keys));
+  CHECK_BREAKS("ATTENTION-4", cross_attention(under_test, q, kv, one_head, keys, rows));
+  CHECK_NOTHROW(cross_attention(under_test, q, kv, one_head, keys, keys));
 }
 
 TEST_CASE_METHOD(fixture,
