@@ -65,31 +65,32 @@ void masked_spans::fill(std::uint64_t i, const sample_view& to) const {
   for (const auto& one : sentences)
     text.insert(text.end(), one.begin(), one.end());
   text.resize(std::min(text.size(), std::size_t(target)));
-  const auto spans = mask_tokens(
-                         text,
-                         target,
-                         options().masking,
-                         options().vocabulary,
-                         [](numpy_random_state&) { return std::optional<std::int32_t>(); },
-                         draws)
-                         .spans;
+  const auto masked = mask_tokens(
+      text,
+      target,
+      options().masking,
+      options().vocabulary,
+      [](numpy_random_state&) { return std::optional<std::int32_t>(); },
+      draws);
 
   span_ids encoder, decoder{tokens_.begin}, labels;
-  auto rest = text.begin();
+  const auto& spans = masked.spans;
+  const auto begin = masked.tokens.begin();
+  auto rest = begin;
   for (std::size_t k = 0; k < spans.size(); ++k) {
     const auto& [positions, answer] = spans[k];
     if (decoder.size() + 1 + answer.size() > out.tokens.size())
       break;
     const auto sentinel = tokens_.sentinels[k];
-    encoder.insert(encoder.end(), rest, text.begin() + positions.front());
+    encoder.insert(encoder.end(), rest, begin + positions.front());
     encoder.push_back(sentinel);
     for (auto* const half : {&decoder, &labels}) {
       half->push_back(sentinel);
       half->insert(half->end(), answer.begin(), answer.end());
     }
-    rest = text.begin() + positions.back() + 1;
+    rest = begin + positions.back() + 1;
   }
-  encoder.insert(encoder.end(), rest, text.end());
+  encoder.insert(encoder.end(), rest, masked.tokens.end());
   labels.push_back(tokens_.end);
 
   const auto encoder_tokens = to.at<std::int32_t>("encoder_tokens"),
