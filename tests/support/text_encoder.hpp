@@ -62,7 +62,8 @@ inline runtime::given_text text_before() {
 inline runtime::beam_text text_over_all(const runtime::chunk& model,
                                         runtime::parameter_store& store,
                                         runtime::stream& stream,
-                                        const runtime::generation_request& what) {
+                                        const runtime::generation_request& what,
+                                        const runtime::given_text& names) {
   const auto V = model.model().head().padded_vocabulary;
   const runtime::recompute_plan plan(model, {});
   runtime::beam_text out;
@@ -80,8 +81,8 @@ inline runtime::beam_text text_over_all(const runtime::chunk& model,
     };
     give("tokens", tokens);
     give("positions", counted(tokens.size()));
-    give("given_tokens", what.given);
-    give("given_positions", counted(what.given.size()));
+    give(names.tokens, what.given);
+    give(names.positions, counted(what.given.size()));
     in.add("samples", runtime::uploaded(stream, std::vector<std::uint64_t>{0}, {1}));
     runtime::chunk_pass pass(model, plan, stream, store, {.training = false, .losses = false});
     const auto logits = runtime::elements_of<float>(stream, pass.forward(in).at("logits"));

@@ -1,9 +1,12 @@
 #include "runtime/inference/generate_beams.hpp"
 
+#include "runtime/family/families.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/inference/score.hpp"
 #include "runtime/parameters/initial_values.hpp"
 #include "runtime/parameters/resident_store.hpp"
 #include "tests/support/broken.hpp"
+#include "tests/support/byte_tokenizer.hpp"
 #include "tests/support/text_encoder.hpp"
 #include "tests/support/tiny_gpt.hpp"
 
@@ -166,12 +169,30 @@ TEST_CASE("an encoder reads its text once, and the decoder continues as in a pas
   CHECK(*reads == 2);
   for (std::size_t i = 0; i < all.size(); ++i) {
     CAPTURE(i);
-    const auto judge = text_over_all(by.model, by.store, by.stream, all[i]);
+    const auto judge = text_over_all(by.model, by.store, by.stream, all[i], before);
     CHECK(texts[i] == judge.tokens);
     check_equal(searched[i],
                 by.search({all[i]}, {.beams = 3, .returned = 3}, !cached, &before).front());
     check_equal(by.search({all[i]}, {.beams = 1, .length_penalty = 0}, cached, &before).front(),
                 {judge});
+  }
+}
+
+TEST_CASE("families that read a text write that of a pass over both", "[inference]") {
+  const troupe::tests::byte_tokenizer tokens("", {"<pad>", "</s>", "<extra_id_0>"});
+  for (const auto* const family : families()) {
+    const auto config = family->smallest(4);
+    const auto before = family->text_before(config, tokens);
+    if (!before)
+      continue;
+    CAPTURE(family->name());
+    searched_model by(family->spec(config, {}));
+    std::vector<generation_request> all(2, searched_request({1}, 5));
+    all[0].given = {4, 7, 8, 3, 5};
+    all[1].given = {9, 3};
+    const auto found = by.search(all, {.beams = 1, .length_penalty = 0}, true, &*before);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      check_equal(found[i], {text_over_all(by.model, by.store, by.stream, all[i], *before)});
   }
 }
 

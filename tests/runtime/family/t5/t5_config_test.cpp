@@ -9,6 +9,7 @@
 #include "runtime/model/counts.hpp"
 #include "runtime/model/liveness.hpp"
 #include "runtime/model/ties.hpp"
+#include "tests/support/byte_tokenizer.hpp"
 #include "tests/support/sample_row.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -199,6 +200,18 @@ TEST_CASE("a T5 that no model of the Hub is, is refused with what that needs", "
   CHECK_THROWS_WITH(
       hub.model_of(R"({"model_type": "t5", "feed_forward_proj": "gated-tanh"})", "config.json"),
       ContainsSubstring("feed_forward_proj"));
+}
+
+TEST_CASE("the decoder of a T5 begins and ends its text with tokens of the tokenizer", "[t5]") {
+  const troupe::tests::byte_tokenizer text("", {"<pad>", "</s>", "<extra_id_0>"});
+  const auto before = t5_family().text_before(t5_family().smallest(4), text);
+  REQUIRE(before);
+  CHECK(before->tokens == "encoder_tokens");
+  CHECK(before->positions == "encoder_positions");
+  CHECK(before->first == text.encode("<pad>", special_tokens::recognised));
+  CHECK(before->end == text.encode("</s>", special_tokens::recognised).front());
+  CHECK_THROWS_AS(t5_family().text_before(t5_family().smallest(4), troupe::tests::byte_tokenizer()),
+                  input_error);
 }
 
 TEST_CASE("made-up samples of a T5 write all elements, and cut padding off", "[t5]") {
