@@ -92,7 +92,7 @@ void declare_beams(command_line& line, generate_flags& f) {
              "X",
              "Ranks ended texts by log-probability / tokens^X: above 0 favours long texts, below 0 "
              "short ones.",
-             real(f.length_penalty, -100, 100));
+             real(f.length_penalty, -10, 10));
   line.value(
       {.name = "--early-stopping",
        .type = "RULE",

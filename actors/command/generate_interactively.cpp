@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <iostream>
 #include <unistd.h>
+#include <utility>
 
 namespace troupe::command {
 namespace {
@@ -42,8 +43,10 @@ class interrupts {
   struct sigaction before_ = {};
 };
 
-/// Executes a command such as ":seed 3". Throws usage_error for unknown commands and wrong values.
-void obey(const std::string& line, generate_flags& flags, const std::string& opening) {
+/// Executes a command such as ":seed 3". Throws usage_error for unknown commands and wrong values,
+/// and then changes nothing.
+void obey(const std::string& line, generate_flags& of, const std::string& opening) {
+  auto flags = of;
   const auto space = line.find(' ');
   const auto name = line.substr(0, space);
   const auto word = space == std::string::npos ? std::string() : line.substr(space + 1);
@@ -57,6 +60,8 @@ void obey(const std::string& line, generate_flags& flags, const std::string& ope
     whole(flags.seed)(name, word);
   else
     throw usage_error("unknown command {}; :help lists the commands", name);
+  beams_of(flags);
+  of = std::move(flags);
 }
 
 /// Shortens a text that fills the learned positions of the model: keeps its last half, to leave

@@ -263,7 +263,8 @@ def check_beams(folder):
     best = prompts[0] + found[0]["text"] + "\n"
     expect(works("generate", "--prompt", prompts[0], *more), best, "the first prompt alone")
     expect(works("generate", "--prompt", prompts[0], "--no-cache", *more), best, "without a cache")
-    expect(works("generate", "--interactive", *more, text=b"The actor\n"), found[0]["text"] + "\n", "interactively")
+    expect(works("generate", "--interactive", *more, text=b":seed 3\nThe actor\n"), found[0]["text"] + "\n",
+           "interactively, after a command that is refused")
     word = found[0]["text"][2:4]
     cut = json.loads(works("generate", "--prompts", folder / "p.txt", "--stop", word, *more).splitlines()[0])
     expect((cut["text"], cut["finish_reason"]), (found[0]["text"].split(word)[0], "stop"), "up to the stop word")
