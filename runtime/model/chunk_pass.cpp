@@ -105,14 +105,14 @@ row_layout chunk_pass::rows_at(const bundle& in, const stream_spec& of, bool dec
   return rows;
 }
 
-void chunk_pass::begin_rows(const bundle& in, bool decoding) {
+void chunk_pass::begin_rows(const bundle& in, bool decoding, std::span<const std::string> without) {
   const auto& flow = chunk_.flow();
   const auto takes = [&](const std::string& name) {
     return std::ranges::find(flow.batch, name) != flow.batch.end()
            || std::ranges::find(flow.before.inputs, name) != flow.before.inputs.end();
   };
   for (const auto& stream : chunk_.model().streams)
-    if (takes(stream.positions))
+    if (takes(stream.positions) && std::ranges::find(without, stream.name) == without.end())
       pass_.rows_of.insert_or_assign(stream.name, rows_at(in, stream, decoding));
   if (const auto& turns = chunk_.model().rotary_frequency; !turns.empty())
     pass_.rotary_frequency = rotary(tape_.stream(), turns);
@@ -163,8 +163,7 @@ bundle chunk_pass::streams(const bundle& from, std::span<const std::string> name
   for (const auto& stream : chunk_.model().streams)
     if (std::ranges::find(names, stream.name) == names.end())
       idle_.push_back(stream.name);
-    else
-      pass_.rows_of.insert_or_assign(stream.name, rows_at(in, stream, false));
+  begin_rows(in, false, idle_);
   take_inputs(in);
   run(0, int(chunk_.program().size()));
   park();

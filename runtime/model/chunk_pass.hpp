@@ -95,7 +95,7 @@ class chunk_pass {
   };
 
   row_layout rows_at(const bundle& in, const stream_spec& of, bool decoding);
-  void begin_rows(const bundle& in, bool decoding);
+  void begin_rows(const bundle& in, bool decoding, std::span<const std::string> without = {});
   bool idles(int s) const;  ///< segment s belongs to a unit that does not run
   bool begins_unit(int s) const;
   bool ends_unit(int s) const;
