@@ -288,7 +288,7 @@ std::vector<std::string> what_is_missing(const training_flags& said) {
   const auto& hub = flags.job.checkpoints.load_hub;
   if (hub.empty())
     for (const auto& setting : flags.family->required())
-      if (!flags.given.contains(setting.name))
+      if (!flags.given.contains(setting.name) && !flags.given.contains(setting.instead))
         wrong.push_back(fmt::format("`{}` is missing; {}the model's shape is given by flags",
                                     setting.name,
                                     flags.family->hub() == nullptr ? "" : "without --load-hf "));

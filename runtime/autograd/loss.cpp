@@ -138,7 +138,7 @@ tensor run(tape& tape,
            std::int64_t all_words,
            loss_average average) {
   const own_columns<T> own(tape, logits, targets, all_words);
-  const auto R = own.R;
+  const std::int64_t R = own.R;
   auto& stream = tape.stream();
   auto loss = tensor::empty<float>(stream, {R}), lse = tensor::empty<float>(stream, {R});
   auto sums = tensor::empty<double>(stream, {2});

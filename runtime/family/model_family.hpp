@@ -45,8 +45,9 @@ struct shared_size {
 };
 
 struct required_setting {
-  std::string name;     ///< "model.layers"
-  std::string example;  ///< a value for the help, "2"
+  std::string name;          ///< "model.layers"
+  std::string example;       ///< a value for the help, "2"
+  std::string instead = {};  ///< another setting that serves as well; empty: none
 };
 
 /// A dense model whose checkpoint a model with experts can begin with (upcycling).

@@ -53,7 +53,18 @@ std::string tokenizer_description(const checkpoint_reader& checkpoint) {
   return json_text(object_member(identity, "tokenizer", where));
 }
 
-/// Refuses a model that does not turn tokens alone into logits.
+/// True for a layer whose self-attention is not causal.
+bool sees_later_tokens(const model_unit& unit) {
+  const auto* const layer = unit.module.get_if<layer_spec>();
+  return layer != nullptr && std::ranges::any_of(layer->sublayers, [](const module_spec& x) {
+           const auto* const sublayer = x.get_if<residual_sublayer>();
+           const auto* const attention
+               = sublayer == nullptr ? nullptr : sublayer->body.get_if<attention_spec>();
+           return attention != nullptr && !attention->causal;
+         });
+}
+
+/// Refuses a model that does not turn tokens alone into logits of the next ones.
 void require_text(const model_spec& model, const model_family& family, const fs::path& from) {
   const auto tokens = token_schema(model.sequence, true);
   for (const auto& name : flow_of(model, all_of(model)).batch)
@@ -73,6 +84,12 @@ void require_text(const model_spec& model, const model_family& family, const fs:
     throw input_error(
         "cannot run the model in '{}' on text: it is {}, without an embedding or a head of tokens; "
         "name a model of text",
+        from.string(),
+        family.title());
+  if (std::ranges::any_of(model.units, sees_later_tokens))
+    throw input_error(
+        "cannot run the model in '{}' on text: it is {}, whose tokens see later ones; name a model "
+        "that predicts the next token",
         from.string(),
         family.title());
 }

@@ -67,8 +67,20 @@ std::optional<t5_config> resolve(const t5_asked& asked,
     out.activation = "gelu_erf";
   if (!out.tied_embeddings)  // as in Megatron-LM, and in version 1.1
     out.head_scaled = out.head_bias = false;
+  if (has("model.layers") && has("model.encoder_layers") && has("model.decoder_layers"))
+    wrong.emplace_back(
+        "`model.layers` does nothing with `model.encoder_layers` and `model.decoder_layers`: leave "
+        "it "
+        "out");
+  if (!has("model.encoder_layers"))
+    out.encoder_layers = asked.layers.value_or(0);
   if (!has("model.decoder_layers"))
-    out.decoder_layers = out.encoder_layers;
+    out.decoder_layers = asked.layers.value_or(out.encoder_layers);
+  if (has("model.sequence") && has("model.encoder_sequence"))
+    wrong.emplace_back(
+        "`model.sequence` and `model.encoder_sequence` are the same length: give one");
+  if (asked.sequence)
+    out.encoder_sequence = *asked.sequence;
   if (has("model.hidden") && has("model.heads") && !has("model.head_size")) {
     if (out.hidden % out.heads != 0)
       wrong.push_back(fmt::format(
@@ -87,8 +99,8 @@ std::optional<t5_config> resolve(const t5_asked& asked,
   refuse_idle(out, given, wrong);
   if (!has("model.positions") && !out.is_relative())
     out.positions = std::max(out.encoder_sequence, out.decoder_sequence);
-  if (has("model.encoder_layers") && has("model.hidden") && has("model.heads")
-      && has("model.encoder_sequence") && has("model.decoder_sequence"))
+  if (out.encoder_layers > 0 && has("model.hidden") && has("model.heads")
+      && out.encoder_sequence > 0 && has("model.decoder_sequence"))
     return out;
   return std::nullopt;
 }
@@ -104,11 +116,15 @@ t5_config resolve_hub(const t5_config& there,
   compare_members(
       said, there, ordered_json_value(config_to_json(there)), "", given, is_free, found);
   found.require("model.form", given.contains("model.form"), false);
-  for (const auto member : {&t5_config::encoder_sequence, &t5_config::decoder_sequence})
-    if (const auto* const name = member == &t5_config::encoder_sequence ? "model.encoder_sequence"
-                                                                        : "model.decoder_sequence";
-        given.contains(name))
-      out.*member = said.*member;
+  if (asked.layers
+      && (*asked.layers != there.encoder_layers || *asked.layers != there.decoder_layers))
+    found.add("model.layers", *asked.layers, there.encoder_layers);
+  if (asked.sequence)
+    out.encoder_sequence = *asked.sequence;
+  if (given.contains("model.encoder_sequence"))
+    out.encoder_sequence = said.encoder_sequence;
+  if (given.contains("model.decoder_sequence"))
+    out.decoder_sequence = said.decoder_sequence;
   if (given.contains("model.hidden_dropout"))
     out.hidden_dropout = said.hidden_dropout;
   if (given.contains("model.attention_dropout"))
@@ -122,7 +138,8 @@ void write_back(const t5_config& config, t5_asked& asked, given_settings& given,
   auto& said = asked.config;
   decide(given, "model.hidden_dropout", said.hidden_dropout, config.hidden_dropout);
   decide(given, "model.attention_dropout", said.attention_dropout, config.attention_dropout);
-  decide(given, "model.encoder_sequence", said.encoder_sequence, config.encoder_sequence);
+  if (!asked.sequence)
+    decide(given, "model.encoder_sequence", said.encoder_sequence, config.encoder_sequence);
   decide(given, "model.decoder_sequence", said.decoder_sequence, config.decoder_sequence);
   if (from_hub)
     return;  // the rest of the shape is in the Hugging Face folder

@@ -69,14 +69,14 @@ struct t5_config {
         row("encoder_layers", &x::encoder_layers)
             .flag({.name = "--encoder-num-layers",
                    .unit = "layers",
-                   .help = "Layers of the encoder. Required, as are the next two and the two "
-                           "lengths, unless --load-hf gives them.",
+                   .default_value = "--num-layers",
+                   .help = "Layers of the encoder.",
                    .range = whole_range{1, 10000},
                    .only_given = true}),
         row("decoder_layers", &x::decoder_layers)
             .flag({.name = "--decoder-num-layers",
                    .unit = "layers",
-                   .default_value = "--encoder-num-layers",
+                   .default_value = "--num-layers, or --encoder-num-layers",
                    .help = "Layers of the decoder.",
                    .range = whole_range{1, 10000},
                    .only_given = true}),

@@ -90,7 +90,8 @@ class t5 final : public model_family {
                               "decoder_sequence",
                               "padded_vocabulary"})
       out.erase(field);
-    out.erase(config_of(model).is_relative() ? "positions" : "buckets");
+    if (config_of(model).is_relative())
+      out.erase("positions");
     return json_text(out);
   }
 
@@ -166,16 +167,18 @@ class t5 final : public model_family {
   }
   std::vector<setting_group> groups() const override {
     return {{"Model: its shape",
-             "model.encoder_layers model.decoder_layers model.hidden model.heads model.ffn "
-             "model.head_size model.encoder_sequence model.decoder_sequence model.positions "
+             "model.layers model.encoder_layers model.decoder_layers model.hidden model.heads "
+             "model.ffn "
+             "model.head_size model.sequence model.encoder_sequence model.decoder_sequence "
+             "model.positions "
              "model.vocabulary_divisor model.extra_ids checkpoints.load_hub"},
             {"Model: its layers", "model.form model.position model.*"}};
   }
   std::vector<required_setting> required() const override {
-    return {{"model.encoder_layers", "2"},
+    return {{"model.layers", "2", "model.encoder_layers"},
             {"model.hidden", "64"},
             {"model.heads", "4"},
-            {"model.encoder_sequence", "64"},
+            {"model.sequence", "64", "model.encoder_sequence"},
             {"model.decoder_sequence", "32"}};
   }
 

@@ -13,12 +13,11 @@ Sample n of a run has, with h(t) = draw(CASE + "/tokens", n * 1024 + t):
   labels   D - h(512) mod (D / 2): label t is the encoder's token (3 t) mod its length, plus 1 in every fourth place
   tokens   0, then the labels but the last
 """
-import json
-import struct
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "gpt"))
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent / "gpt"), str(Path(__file__).resolve().parent.parent)]
+import small_model  # noqa: E402
 from hf_model import draw, fnv, training  # noqa: E402
 
 RUN = training(sequence_length=14, masked=True)
@@ -103,29 +102,11 @@ def tensors(case):
     return megatron_tensors(config) if config["model_type"] == "megatron" else hub_tensors(config)
 
 
-def weights(case, name, shape, kind):
-    """The values of one tensor: each needs at most 24 significant bits, so it is exact in float32."""
-    count = 1
-    for extent in shape:
-        count *= extent
-    seed, step = fnv(f"{case}/{name}"), 2.0 ** -(19 + SHIFTS_OF.get(case, {}).get(kind, SHIFTS[kind]))
-    offset = 1.0 if kind == "gain" else 0.0
-    return [offset + ((draw(seed, i) >> 44) - (1 << 19)) * step for i in range(count)]
-
-
 def write_model(case, folder):
-    header, body, offset = {"__metadata__": {"format": "pt"}}, [], 0
-    for name, shape, kind in tensors(case):
-        data = struct.pack(f"<{len(values)}f", *values) if (values := weights(case, name, shape, kind)) else b""
-        header[name] = dict(dtype="F32", shape=list(shape), data_offsets=[offset, offset + len(data)])
-        body.append(data)
-        offset += len(data)
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"".join(body))
-    (folder / "config.json").write_text(json.dumps(CASES[case], indent=1))
+    shifts = SHIFTS | SHIFTS_OF.get(case, {})
+    small_model.write(folder, CASES[case],
+                      ((name, shape, small_model.weights(f"{case}/{name}", shape, kind, shifts[kind]))
+                       for name, shape, kind in tensors(case)))
 
 
 def sample(case, n):

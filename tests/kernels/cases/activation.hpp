@@ -17,13 +17,13 @@ struct activation_extents {
   std::int64_t width() const { return R * N * kernels::fan_in(gated); }
   double roundings() const { return activation_roundings + (weighted ? 1 : 0); }
 
-  op_maker forward() const {
-    return makes([s = *this](auto t, arrays& a) {
+  op_maker forward(const char* y = "y", const char* x = "x") const {
+    return makes([s = *this, y, x](auto t, arrays& a) {
       using T = decltype(t);
       using sum = kernels::accumulator<T>;
       return kernels::activation_forward<T>{
-          .y = a.out<T>("y", s.R * s.N, s.roundings()),
-          .x = a.in<T>("x", normal_numbers(s.width())),
+          .y = a.out<T>(y, s.R * s.N, s.roundings()),
+          .x = a.in<T>(x, normal_numbers(s.width())),
           .R = s.R,
           .N = s.N,
           .kind = s.kind,
@@ -31,16 +31,16 @@ struct activation_extents {
           .weight = s.weighted ? a.in<sum>("weight", normal_numbers(s.R)) : nullptr};
     });
   }
-  op_maker backward() const {
-    return makes([s = *this](auto t, arrays& a) {
+  op_maker backward(const char* dx = "dx", const char* dy = "dy", const char* x = "x") const {
+    return makes([s = *this, dx, dy, x](auto t, arrays& a) {
       using T = decltype(t);
       using sum = kernels::accumulator<T>;
       // The terms of a weight's gradient have both signs and are about 1.
       const double units = activation_roundings + roundings_of_sum(s.N);
       return kernels::activation_backward<T>{
-          .dx = a.out<T>("dx", s.width(), s.roundings()),
-          .dy = a.in<T>("dy", normal_numbers(s.R * s.N)),
-          .x = a.in<T>("x", normal_numbers(s.width())),
+          .dx = a.out<T>(dx, s.width(), s.roundings()),
+          .dy = a.in<T>(dy, normal_numbers(s.R * s.N)),
+          .x = a.in<T>(x, normal_numbers(s.width())),
           .R = s.R,
           .N = s.N,
           .kind = s.kind,

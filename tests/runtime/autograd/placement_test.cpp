@@ -189,6 +189,7 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
   });
   takes("dropout", residual, [&](placement x) { dropout(under_test, made(x), 0.5F, 1, rows); });
   takes("dropout", residual, [&](placement x) { dropout(under_test, made(x), 0, 1, rows); });
+  takes("dropout", residual, [&](placement x) { dropout(under_test, made(x), 0, 1, rows, 0.5F); });
   takes("dropout_add", residual, [&](placement x) {
     dropout_add(under_test, made(x), made(x), 0.5F, 1, rows);
   });

@@ -7,6 +7,7 @@
 #include "runtime/family/t5/t5_asked.hpp"
 #include "runtime/family/t5/t5_samples.hpp"
 #include "runtime/model/counts.hpp"
+#include "runtime/model/liveness.hpp"
 #include "runtime/model/ties.hpp"
 #include "tests/support/sample_row.hpp"
 
