@@ -22,7 +22,6 @@ bool is_free(std::string_view member) {
                                       "decoder_sequence",
                                       "positions",
                                       "vocabulary",
-                                      "extra_ids",
                                       "hidden_dropout",
                                       "attention_dropout",
                                       "init_std"};

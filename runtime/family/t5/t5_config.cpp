@@ -53,9 +53,8 @@ void validate_sizes(const t5_config& x, sentences& out) {
     if (size < 1 || size > most)
       out.push_back(fmt::format("`model.{}` is {}; give a value from 1 to {}", name, size, most));
   }
-  if (x.extra_ids < 0 || x.extra_ids >= std::max<std::int64_t>(x.vocabulary, 1))
-    out.push_back(fmt::format(
-        "`model.extra_ids` is {}; give 0 to {}, fewer than tokens", x.extra_ids, x.vocabulary - 1));
+  if (x.extra_ids < 0 || x.extra_ids > 10000)
+    out.push_back(fmt::format("`model.extra_ids` is {}; give 0 to 10000", x.extra_ids));
 }
 
 void validate_positions(const t5_config& x, sentences& out) {

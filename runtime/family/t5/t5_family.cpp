@@ -117,7 +117,7 @@ class t5 final : public model_family {
 
   std::vector<shared_size> shared_by_tensor_ranks(const model_description& model) const override {
     const auto& x = config_of(model);
-    return {{"`model.heads`", x.heads, x.hidden},
+    return {{"`model.heads`", x.heads},
             {"`model.ffn`", x.ffn},
             {"the padded vocabulary", x.padded_vocabulary}};
   }
