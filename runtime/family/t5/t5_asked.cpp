@@ -68,9 +68,8 @@ std::optional<t5_config> resolve(const t5_asked& asked,
     out.head_scaled = out.head_bias = false;
   if (has("model.layers") && has("model.encoder_layers") && has("model.decoder_layers"))
     wrong.emplace_back(
-        "`model.layers` does nothing with `model.encoder_layers` and `model.decoder_layers`: leave "
-        "it "
-        "out");
+        "`model.layers` does nothing beside `model.encoder_layers` and `model.decoder_layers`: "
+        "leave it out");
   if (!has("model.encoder_layers"))
     out.encoder_layers = asked.layers.value_or(0);
   if (!has("model.decoder_layers"))
@@ -142,7 +141,8 @@ void write_back(const t5_config& config, t5_asked& asked, given_settings& given,
   decide(given, "model.decoder_sequence", said.decoder_sequence, config.decoder_sequence);
   if (from_hub)
     return;  // the rest of the shape is in the Hugging Face folder
-  decide(given, "model.decoder_layers", said.decoder_layers, config.decoder_layers);
+  if (!asked.layers)
+    decide(given, "model.decoder_layers", said.decoder_layers, config.decoder_layers);
   decide(given, "model.head_size", said.head_size, config.head_size);
   decide(given, "model.ffn", said.ffn, config.ffn);
   decide(given, "model.position", said.position, config.position);
