@@ -1,7 +1,6 @@
 #include "runtime/family/t5/t5.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/family/t5/t5_samples.hpp"
 
 #include <cmath>
 #include <utility>

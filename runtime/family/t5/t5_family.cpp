@@ -3,8 +3,6 @@
 #include "runtime/family/config_json.hpp"
 #include "runtime/family/t5/t5.hpp"
 #include "runtime/family/t5/t5_asked.hpp"
-#include "runtime/family/t5/t5_hub.hpp"
-#include "runtime/family/t5/t5_outline.hpp"
 #include "runtime/family/t5/t5_samples.hpp"
 
 #include <algorithm>
