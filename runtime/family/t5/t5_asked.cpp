@@ -17,7 +17,7 @@ bool is_given(const given_settings& given, const std::string& setting) {
 }
 
 /// True for members that may differ from the Hub's.
-bool is_free(std::string_view member) {
+bool may_differ_from_hub(std::string_view member) {
   constexpr std::string_view all[] = {"encoder_sequence",
                                       "decoder_sequence",
                                       "positions",
@@ -111,8 +111,13 @@ t5_config resolve_hub(const t5_config& there,
   auto out = there;
   const auto& said = asked.config;
   contradictions found(hub, wrong);
-  compare_members(
-      said, there, ordered_json_value(config_to_json(there)), "", given, is_free, found);
+  compare_members(said,
+                  there,
+                  ordered_json_value(config_to_json(there)),
+                  "",
+                  given,
+                  may_differ_from_hub,
+                  found);
   found.require("model.form", given.contains("model.form"), false);
   if (asked.layers
       && (*asked.layers != there.encoder_layers || *asked.layers != there.decoder_layers))
