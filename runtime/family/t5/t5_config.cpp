@@ -13,7 +13,6 @@ namespace troupe::runtime {
 namespace {
 
 using sentences = std::vector<std::string>;
-using kernels::activation;
 
 // 2^31 - 1: a product of two sizes fits in 64 bits.
 constexpr std::int64_t largest_t5_size = std::numeric_limits<std::int32_t>::max();
@@ -24,14 +23,15 @@ struct named_activation {
   std::string_view name;
   t5_activation value;
 };
-constexpr named_activation activations[] = {{"relu", {activation::relu, false}},
-                                            {"gelu_tanh", {activation::gelu_tanh, false}},
-                                            {"gelu_erf", {activation::gelu_erf, false}},
-                                            {"silu", {activation::silu, false}},
-                                            {"squared_relu", {activation::squared_relu, false}},
-                                            {"reglu", {activation::relu, true}},
-                                            {"geglu", {activation::gelu_tanh, true}},
-                                            {"swiglu", {activation::silu, true}}};
+constexpr named_activation activations[]
+    = {{"relu", {kernels::activation::relu, false}},
+       {"gelu_tanh", {kernels::activation::gelu_tanh, false}},
+       {"gelu_erf", {kernels::activation::gelu_erf, false}},
+       {"silu", {kernels::activation::silu, false}},
+       {"squared_relu", {kernels::activation::squared_relu, false}},
+       {"reglu", {kernels::activation::relu, true}},
+       {"geglu", {kernels::activation::gelu_tanh, true}},
+       {"swiglu", {kernels::activation::silu, true}}};
 
 const named_activation* named(std::string_view name) {
   const auto* const found = std::ranges::find(activations, name, &named_activation::name);
