@@ -1,5 +1,5 @@
-// Samples of BERT: two halves of a text, A and B, with masked words. Equal those of megatron-core's
-// BERTMaskedWordPieceDataset.
+// Samples of BERT: two halves of a text, A and B, with masked words. They equal those of
+// megatron-core's BERTMaskedWordPieceDataset.
 //
 //   tokens     (S) i32   [CLS] A [SEP] B [SEP], masked; without pairs [CLS] A [SEP]
 //   types      (S) i32   0 for A, 1 for B and the separator after it; if the schema has it

@@ -1,4 +1,4 @@
-// Samples of T5: a text in which sentinels replace spans, and the spans. Equal those of
+// Samples of T5: a text in which sentinels replace spans, and the spans. They equal those of
 // megatron-core's T5MaskedWordPieceDataset. The k-th span has the k-th sentinel. Spans at the end
 // that do not fit into the decoder's text stay in the encoder's; megatron-core stops with an error
 // there.

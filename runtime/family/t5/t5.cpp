@@ -1,7 +1,6 @@
 #include "runtime/family/t5/t5.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/family/t5/t5_samples.hpp"
 
 #include <cmath>
 #include <utility>
@@ -9,7 +8,7 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr const char* tables = "embedding";
+constexpr const char* table_unit = "embedding";
 
 norm_options norm_of(const t5_config& c) {
   return {.kind = c.normalization == "RMSNorm" ? kernels::normalization::rms
@@ -148,14 +147,14 @@ model_spec t5_spec(const t5_config& c, const extension& own) {
                            .dropout = c.hidden_dropout,
                            .init_std = by.table,
                            .tokens = "encoder_tokens"};
-  add('E', tables, "encoder", embedding);
+  add('E', table_unit, "encoder", embedding);
   add_layers('e', "encoder", c.encoder_layers);
   add('n',
       "encoder",
       "encoder",
       stream_norm{{"final_layernorm", norm_of(c)}, c.hidden, last_dropout});
   embedding.tokens = "tokens";
-  embedding.tied_to = tables;
+  embedding.tied_to = table_unit;
   add('D', "decoder_embedding", "decoder", embedding);
   add_layers('t', "decoder", c.decoder_layers);
   add('L',

@@ -17,7 +17,7 @@ bool is_given(const given_settings& given, const std::string& setting) {
 }
 
 /// True for members that may differ from the Hub's.
-bool is_free(std::string_view member) {
+bool may_differ_from_hub(std::string_view member) {
   constexpr std::string_view all[] = {"encoder_sequence",
                                       "decoder_sequence",
                                       "positions",
@@ -68,9 +68,8 @@ std::optional<t5_config> resolve(const t5_asked& asked,
     out.head_scaled = out.head_bias = false;
   if (has("model.layers") && has("model.encoder_layers") && has("model.decoder_layers"))
     wrong.emplace_back(
-        "`model.layers` does nothing with `model.encoder_layers` and `model.decoder_layers`: leave "
-        "it "
-        "out");
+        "`model.layers` does nothing beside `model.encoder_layers` and `model.decoder_layers`: "
+        "leave it out");
   if (!has("model.encoder_layers"))
     out.encoder_layers = asked.layers.value_or(0);
   if (!has("model.decoder_layers"))
@@ -112,8 +111,13 @@ t5_config resolve_hub(const t5_config& there,
   auto out = there;
   const auto& said = asked.config;
   contradictions found(hub, wrong);
-  compare_members(
-      said, there, ordered_json_value(config_to_json(there)), "", given, is_free, found);
+  compare_members(said,
+                  there,
+                  ordered_json_value(config_to_json(there)),
+                  "",
+                  given,
+                  may_differ_from_hub,
+                  found);
   found.require("model.form", given.contains("model.form"), false);
   if (asked.layers
       && (*asked.layers != there.encoder_layers || *asked.layers != there.decoder_layers))
@@ -142,7 +146,8 @@ void write_back(const t5_config& config, t5_asked& asked, given_settings& given,
   decide(given, "model.decoder_sequence", said.decoder_sequence, config.decoder_sequence);
   if (from_hub)
     return;  // the rest of the shape is in the Hugging Face folder
-  decide(given, "model.decoder_layers", said.decoder_layers, config.decoder_layers);
+  if (!asked.layers)
+    decide(given, "model.decoder_layers", said.decoder_layers, config.decoder_layers);
   decide(given, "model.head_size", said.head_size, config.head_size);
   decide(given, "model.ffn", said.ffn, config.ffn);
   decide(given, "model.position", said.position, config.position);

@@ -13,27 +13,27 @@ namespace troupe::runtime {
 namespace {
 
 using sentences = std::vector<std::string>;
-using kernels::activation;
 
 // 2^31 - 1: a product of two sizes fits in 64 bits.
-constexpr std::int64_t largest_size = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t largest_t5_size = std::numeric_limits<std::int32_t>::max();
 // Keeps the bytes of parameters, gradients and optimizer state within 64 bits.
-constexpr double largest_model = 1e17;
+constexpr double largest_t5 = 1e17;
 
 struct named_activation {
   std::string_view name;
   t5_activation value;
 };
-constexpr named_activation activations[] = {{"relu", {activation::relu, false}},
-                                            {"gelu_tanh", {activation::gelu_tanh, false}},
-                                            {"gelu_erf", {activation::gelu_erf, false}},
-                                            {"silu", {activation::silu, false}},
-                                            {"squared_relu", {activation::squared_relu, false}},
-                                            {"reglu", {activation::relu, true}},
-                                            {"geglu", {activation::gelu_tanh, true}},
-                                            {"swiglu", {activation::silu, true}}};
+constexpr named_activation activations[]
+    = {{"relu", {kernels::activation::relu, false}},
+       {"gelu_tanh", {kernels::activation::gelu_tanh, false}},
+       {"gelu_erf", {kernels::activation::gelu_erf, false}},
+       {"silu", {kernels::activation::silu, false}},
+       {"squared_relu", {kernels::activation::squared_relu, false}},
+       {"reglu", {kernels::activation::relu, true}},
+       {"geglu", {kernels::activation::gelu_tanh, true}},
+       {"swiglu", {kernels::activation::silu, true}}};
 
-const named_activation* find(std::string_view name) {
+const named_activation* named(std::string_view name) {
   const auto* const found = std::ranges::find(activations, name, &named_activation::name);
   return found == std::end(activations) ? nullptr : found;
 }
@@ -49,7 +49,7 @@ void validate_sizes(const t5_config& x, sentences& out) {
                                                         {"decoder_sequence", x.decoder_sequence},
                                                         {"vocabulary", x.vocabulary}};
   for (const auto& [name, size] : sizes) {
-    const auto most = std::string_view(name).ends_with("layers") ? 10000 : largest_size;
+    const auto most = std::string_view(name).ends_with("layers") ? 10000 : largest_t5_size;
     if (size < 1 || size > most)
       out.push_back(fmt::format("`model.{}` is {}; give a value from 1 to {}", name, size, most));
   }
@@ -60,7 +60,7 @@ void validate_sizes(const t5_config& x, sentences& out) {
 void validate_positions(const t5_config& x, sentences& out) {
   if (x.position == "learned_absolute") {
     const auto longest = std::max(x.encoder_sequence, x.decoder_sequence);
-    if (x.positions < longest || x.positions > largest_size)
+    if (x.positions < longest || x.positions > largest_t5_size)
       out.push_back(fmt::format(
           "`model.positions` is {}, but positions are learned, `model.encoder_sequence` "
           "is {} and `model.decoder_sequence` {}; give at least {}",
@@ -79,7 +79,7 @@ void validate_positions(const t5_config& x, sentences& out) {
                       "half again; give {}",
                       x.buckets,
                       std::clamp<std::int64_t>((x.buckets + 2) / 4 * 4, 4, 65536)));
-    else if (x.most_distance <= x.buckets / 2 || x.most_distance > largest_size)
+    else if (x.most_distance <= x.buckets / 2 || x.most_distance > largest_t5_size)
       out.push_back(
           fmt::format("`model.most_distance` is {}, but {} of `model.buckets` {} have one distance "
                       "each; give at least {}",
@@ -91,7 +91,7 @@ void validate_positions(const t5_config& x, sentences& out) {
 }
 
 void validate_numbers(const t5_config& x, sentences& out) {
-  if (find(x.activation) == nullptr) {
+  if (named(x.activation) == nullptr) {
     std::string names;
     for (const auto& known : activations)
       names += fmt::format("{}{}", names.empty() ? "" : ", ", known.name);
@@ -122,7 +122,7 @@ template <class Number>
 Number count_parameters(const t5_config& x) {
   const auto C = Number(x.hidden), A = Number(x.heads) * Number(x.head_size), F = Number(x.ffn);
   const auto V = Number(x.vocabulary), bias = Number(x.linear_bias ? 1 : 0);
-  const auto fc1 = F * Number(find(x.activation)->value.gated ? 2 : 1);
+  const auto fc1 = F * Number(named(x.activation)->value.gated ? 2 : 1);
   const auto norm = C * Number(x.normalization == "LayerNorm" ? 2 : 1);
   const auto attention = 4 * C * A + bias * (3 * A + C) + norm;
   const auto feed_forward = (fc1 + F) * C + bias * (fc1 + C) + norm;
@@ -136,7 +136,7 @@ Number count_parameters(const t5_config& x) {
 }  // namespace
 
 t5_activation activation_of(const t5_config& config) {
-  if (const auto* const found = find(config.activation))
+  if (const auto* const found = named(config.activation))
     return found->value;
   throw input_error("`model.activation` '{}' is unknown", config.activation);
 }
@@ -165,28 +165,28 @@ std::vector<std::string> validate(const t5_config& config) {
   if (!has_sizes)
     return out;
   validate_masking(config.masking, out);
-  if (config.padded_vocabulary < config.vocabulary || config.padded_vocabulary > largest_size)
+  if (config.padded_vocabulary < config.vocabulary || config.padded_vocabulary > largest_t5_size)
     out.push_back(fmt::format(
         "the padded vocabulary has {} rows, but `model.vocabulary` is {}; give at least {}",
         config.padded_vocabulary,
         config.vocabulary,
         config.vocabulary));
   if (const auto width = double(config.heads) * double(config.head_size);
-      width > double(largest_size / 4))
+      width > double(largest_t5_size / 4))
     out.push_back(
         fmt::format("`model.heads` {} of `model.head_size` {} are too wide; give at most "
                     "{} together",
                     config.heads,
                     config.head_size,
-                    largest_size / 4));
+                    largest_t5_size / 4));
   if (!out.empty())
     return out;
-  if (const auto n = count_parameters<double>(config); n > largest_model)
+  if (const auto n = count_parameters<double>(config); n > largest_t5)
     out.push_back(
         fmt::format("the model would have {:.3g} parameters; reduce `model.encoder_layers`, "
                     "`model.hidden` or `model.ffn` to stay below {:.0g}",
                     n,
-                    largest_model));
+                    largest_t5));
   return out;
 }
 

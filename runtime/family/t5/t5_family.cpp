@@ -4,8 +4,6 @@
 #include "runtime/family/config_json.hpp"
 #include "runtime/family/t5/t5.hpp"
 #include "runtime/family/t5/t5_asked.hpp"
-#include "runtime/family/t5/t5_hub.hpp"
-#include "runtime/family/t5/t5_outline.hpp"
 #include "runtime/family/t5/t5_samples.hpp"
 
 #include <algorithm>
@@ -13,11 +11,11 @@
 namespace troupe::runtime {
 namespace {
 
-const t5_config& config_of(const model_description& model) {
+const t5_config& t5_of(const model_description& model) {
   return model.as<t5_config>();
 }
 
-const t5_asked& asked_of(const std::any& asked) {
+const t5_asked& t5_asked_of(const std::any& asked) {
   return std::any_cast<const t5_asked&>(asked);
 }
 
@@ -47,11 +45,11 @@ class t5 final : public model_family {
   }
 
   model_spec spec(const model_description& model, const extension& own) const override {
-    return t5_spec(config_of(model), own);
+    return t5_spec(t5_of(model), own);
   }
 
   model_sizes sizes(const model_description& model) const override {
-    const auto& x = config_of(model);
+    const auto& x = t5_of(model);
     return {.sequence = x.decoder_sequence,
             .vocabulary = x.vocabulary,
             .padded_vocabulary = x.padded_vocabulary,
@@ -66,15 +64,15 @@ class t5 final : public model_family {
     model.as<t5_config>().padded_vocabulary = padded;
   }
   std::int64_t extra_tokens(const model_description& model) const override {
-    return config_of(model).extra_ids;
+    return t5_of(model).extra_ids;
   }
 
   std::vector<std::string> validate(const model_description& model) const override {
-    return runtime::validate(config_of(model));
+    return runtime::validate(t5_of(model));
   }
 
   std::string to_json(const model_description& model) const override {
-    return config_to_json(config_of(model));
+    return config_to_json(t5_of(model));
   }
   model_description from_json(const std::string& text) const override {
     return config_from_json<t5_config>(text, title());
@@ -91,14 +89,14 @@ class t5 final : public model_family {
                               "decoder_sequence",
                               "padded_vocabulary"})
       out.erase(field);
-    if (config_of(model).is_relative())
+    if (t5_of(model).is_relative())
       out.erase("positions");
     return json_text(out);
   }
 
   unit_letters letters(const model_description& model) const override {
     const auto layers = [](std::int64_t x) { return std::max<std::int64_t>(x, 0); };
-    const auto& x = config_of(model);
+    const auto& x = t5_of(model);
     return {{'E', 1},
             {'e', layers(x.encoder_layers), true},
             {'n', 1},
@@ -108,23 +106,23 @@ class t5 final : public model_family {
   }
 
   std::int64_t parameter_count(const model_description& model) const override {
-    return runtime::parameter_count(config_of(model));
+    return runtime::parameter_count(t5_of(model));
   }
 
   bool has_dropout(const model_description& model) const override {
-    const auto& x = config_of(model);
+    const auto& x = t5_of(model);
     return x.hidden_dropout > 0 || x.attention_dropout > 0;
   }
 
   std::vector<shared_size> shared_by_tensor_ranks(const model_description& model) const override {
-    const auto& x = config_of(model);
+    const auto& x = t5_of(model);
     return {{"`model.heads`", x.heads},
             {"`model.ffn`", x.ffn},
             {"the padded vocabulary", x.padded_vocabulary}};
   }
 
   std::string describe(const model_description& model, const extension& /*own*/) const override {
-    const auto& x = config_of(model);
+    const auto& x = t5_of(model);
     auto out = fmt::format(
         "model       encoder of {} and {}, decoder of {} and {}, C {}, {} of {}, feed-forward {}\n",
         counted(x.encoder_layers, "layer"),
@@ -168,7 +166,7 @@ class t5 final : public model_family {
   const hub_translation* hub() const override { return &t5_hub(); }
 
   std::optional<model_outline> outline(const model_description& model) const override {
-    return t5_outline(config_of(model));
+    return t5_outline(t5_of(model));
   }
 
   std::any asked() const override { return t5_asked(); }
@@ -195,20 +193,20 @@ class t5 final : public model_family {
   std::optional<model_description> resolve(const std::any& asked,
                                            const given_settings& given,
                                            std::vector<std::string>& wrong) const override {
-    return runtime::resolve(asked_of(asked), given, wrong);
+    return runtime::resolve(t5_asked_of(asked), given, wrong);
   }
   model_description resolve_hub(const model_description& there,
                                 const std::any& asked,
                                 const given_settings& given,
                                 const std::string& hub,
                                 std::vector<std::string>& wrong) const override {
-    return runtime::resolve_hub(config_of(there), asked_of(asked), given, hub, wrong);
+    return runtime::resolve_hub(t5_of(there), t5_asked_of(asked), given, hub, wrong);
   }
   void write_back(const model_description& model,
                   std::any& asked,
                   given_settings& given,
                   bool from_hub) const override {
-    runtime::write_back(config_of(model), std::any_cast<t5_asked&>(asked), given, from_hub);
+    runtime::write_back(t5_of(model), std::any_cast<t5_asked&>(asked), given, from_hub);
   }
 };
 

@@ -1,9 +1,7 @@
-#include "runtime/family/t5/t5_hub.hpp"
-
 #include "runtime/core/json_text.hpp"
 #include "runtime/family/hub_fields.hpp"
 #include "runtime/family/recipe_book.hpp"
-#include "runtime/family/t5/t5_config.hpp"
+#include "runtime/family/t5/t5.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "runtime/family/t5/t5_outline.hpp"
+#include "runtime/family/t5/t5.hpp"
 
 #include <algorithm>
 #include <cmath>

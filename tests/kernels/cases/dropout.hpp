@@ -101,7 +101,7 @@ inline op_family dropout_family() {
   for (const float p : {0.0F, 0.1F})
     for (const bool added : {false, true}) {
       const dropout_extents s{3, 5, 37, p, added, added, 2, 0.125F};
-      const auto shape = fmt::format("scaled, p {}{}", p, added ? ", with residual and bias" : "");
+      const auto shape = "scaled p " + std::to_string(p) + (added ? " with residual and bias" : "");
       out.cases.push_back({.shape = shape, .op = s.forward(), .in_place = {{"y", "x"}}});
       if (!added)
         out.cases.push_back({.shape = shape, .op = s.backward(), .in_place = {{"dx", "dy"}}});

@@ -18,8 +18,8 @@ namespace {
 
 namespace rt = runtime;
 using Catch::Matchers::ContainsSubstring;
-using ids = std::vector<std::int32_t>;
-using documents = std::vector<ids>;
+using id_list = std::vector<std::int32_t>;
+using sentence_lengths = std::vector<id_list>;
 
 /// The reference output of megatron-core (tests/golden/data/masked.py).
 const nlohmann::json& masked_golden() {
@@ -28,14 +28,14 @@ const nlohmann::json& masked_golden() {
   return all;
 }
 
-std::shared_ptr<const rt::indexed_dataset> sentences(const scratch_folder& in,
-                                                     const std::string& name,
-                                                     const documents& lengths) {
+std::shared_ptr<const rt::indexed_dataset> write_sentences(const scratch_folder& in,
+                                                           const std::string& name,
+                                                           const sentence_lengths& lengths) {
   const auto V = masked_golden()["vocabulary"].get<std::int64_t>();
   rt::indexed_dataset_builder out(in / name, V);
   for (const auto& document : lengths) {
     for (const std::int64_t length : document) {
-      ids tokens;
+      id_list tokens;
       for (std::int64_t t = 0; t < length; ++t)
         tokens.push_back(std::int32_t(5 + (out.sequences() * 31 + t * t * 7 + t * 13) % (V - 5)));
       out.add_sequence(tokens);
@@ -108,14 +108,14 @@ rt::batch_schema span_schema(std::int64_t E, std::int64_t D) {
 }
 
 /// One sample as lists of numbers, with the lengths of its texts.
-std::map<std::string, ids> sample_of(const rt::sample_dataset& set, std::uint64_t i) {
+std::map<std::string, id_list> sample_of(const rt::sample_dataset& set, std::uint64_t i) {
   rt::memory_pool pool;
   const auto schema = set.schema();
   const auto batch = rt::empty_batch(schema, 1, pool);
   rt::document_cuts cuts;
   const rt::sample_view row(batch, 0, &cuts);
   set.fill(i, row);
-  std::map<std::string, ids> out;
+  std::map<std::string, id_list> out;
   for (const auto& x : schema.tensors)
     if (x.type == rt::dtype::f32)
       for (const auto value : row.at<float>(x.name))
@@ -125,7 +125,7 @@ std::map<std::string, ids> sample_of(const rt::sample_dataset& set, std::uint64_
         out[x.name].push_back(value);
   for (const auto& [borders, of] : schema.borders())
     out[borders == "documents" ? "length" : "encoder_length"]
-        = cuts[borders].empty() ? ids{std::int32_t(schema.rows_of(of))} : cuts[borders];
+        = cuts[borders].empty() ? id_list{std::int32_t(schema.rows_of(of))} : cuts[borders];
   return out;
 }
 
@@ -133,8 +133,8 @@ constexpr std::array pair_parts = {"tokens", "types", "labels", "mask", "length"
 constexpr std::array span_parts
     = {"encoder_tokens", "tokens", "labels", "mask", "length", "encoder_length"};
 
-ids counting(std::size_t n) {
-  ids out(n);
+id_list counting(std::size_t n) {
+  id_list out(n);
   std::iota(out.begin(), out.end(), 0);
   return out;
 }
@@ -152,7 +152,7 @@ void check_case(const rt::masked_dataset& set,
     CHECK(std::vector(&index[3 * r], &index[3 * r] + 3) == first[r]);
   CHECK(sha256_of(index.data(), 4 * index.size()) == c["index_sha256"]);
 
-  ids all;
+  id_list all;
   for (std::uint64_t i = 0; i < set.size(); ++i) {
     auto sample = sample_of(set, i);
     if (parts.back() == std::string("is_random") && !sample.contains("is_random"))
@@ -162,8 +162,8 @@ void check_case(const rt::masked_dataset& set,
       for (const auto* part : parts) {
         INFO("sample " << i << ", " << part);
         CHECK(sample[part]
-              == (expected[part].is_array() ? expected[part].get<ids>()
-                                            : ids{expected[part].get<std::int32_t>()}));
+              == (expected[part].is_array() ? expected[part].get<id_list>()
+                                            : id_list{expected[part].get<std::int32_t>()}));
       }
       CHECK(sample["positions"] == counting(sample["positions"].size()));
     }
@@ -179,8 +179,8 @@ struct golden_corpora {
 
   golden_corpora() {
     for (const auto& corpus : masked_golden()["corpora"])
-      all.push_back(
-          sentences(folder, "corpus" + std::to_string(all.size()), corpus.get<documents>()));
+      all.push_back(write_sentences(
+          folder, "corpus" + std::to_string(all.size()), corpus.get<sentence_lengths>()));
   }
   std::shared_ptr<const rt::document_source> of(const nlohmann::json& c) const {
     return std::make_shared<part_of_documents>(
@@ -188,7 +188,7 @@ struct golden_corpora {
   }
 };
 
-const rt::split_matrix whole("1");
+const rt::split_matrix undivided("1");
 constexpr rt::masked_pair_tokens special_ids{.classify = 2, .separator = 3, .mask = 4};
 
 rt::masked_pairs pairs_of(std::shared_ptr<const rt::document_source> source,
@@ -197,7 +197,7 @@ rt::masked_pairs pairs_of(std::shared_ptr<const rt::document_source> source,
   auto options = options_of(masked_golden()["pairs"][0]);
   options.cache = std::move(cache);
   return {std::move(source),
-          whole,
+          undivided,
           rt::data_split::train,
           std::move(options),
           special_ids,
@@ -223,7 +223,7 @@ TEST_CASE("pairs with masked words equal those of megatron-core", "[data][golden
   for (const auto& c : masked_golden()["pairs"]) {
     INFO(c["corpus"] << " " << c["length"] << " " << c["pairs"] << " " << c["masking"].dump());
     check_case(rt::masked_pairs(corpora.of(c),
-                                whole,
+                                undivided,
                                 rt::data_split::train,
                                 options_of(c),
                                 special_ids,
@@ -237,12 +237,12 @@ TEST_CASE("spans with sentinels equal those of megatron-core", "[data][golden]")
   const golden_corpora corpora;
   const auto V = masked_golden()["vocabulary"].get<std::int32_t>();
   const auto extra = masked_golden()["sentinels"].get<std::int32_t>();
-  rt::masked_span_tokens special{.begin = 2, .end = 3, .sentinels = ids(std::size_t(extra))};
+  rt::masked_span_tokens special{.begin = 2, .end = 3, .sentinels = id_list(std::size_t(extra))};
   std::iota(special.sentinels.begin(), special.sentinels.end(), V);
   for (const auto& c : masked_golden()["spans"]) {
     INFO(c["corpus"] << " " << c["length"] << " " << c["masking"].dump());
     check_case(rt::masked_spans(corpora.of(c),
-                                whole,
+                                undivided,
                                 rt::data_split::train,
                                 options_of(c, extra),
                                 special,
@@ -255,13 +255,13 @@ TEST_CASE("spans with sentinels equal those of megatron-core", "[data][golden]")
 TEST_CASE("spans that do not fit into the decoder stay in the text", "[data]") {
   const golden_corpora corpora;
   const auto& c = masked_golden()["spans"][0];
-  rt::masked_span_tokens special{.begin = 2, .end = 3, .sentinels = ids(60)};
+  rt::masked_span_tokens special{.begin = 2, .end = 3, .sentinels = id_list(60)};
   std::iota(special.sentinels.begin(), special.sentinels.end(), 200);
   const auto source = corpora.of(c);
   const rt::masked_spans wide(
-      source, whole, rt::data_split::train, options_of(c, 60), special, span_schema(64, 40));
+      source, undivided, rt::data_split::train, options_of(c, 60), special, span_schema(64, 40));
   const rt::masked_spans narrow(
-      source, whole, rt::data_split::train, options_of(c, 60), special, span_schema(64, 4));
+      source, undivided, rt::data_split::train, options_of(c, 60), special, span_schema(64, 4));
   std::size_t left = 0;
   for (std::uint64_t i = 0; i < 50; ++i) {
     const auto all = sample_of(wide, i), some = sample_of(narrow, i);
@@ -278,7 +278,7 @@ TEST_CASE("spans that do not fit into the decoder stay in the text", "[data]") {
 
 TEST_CASE("the cached index of sentences is reused, and built again when damaged", "[data]") {
   const scratch_folder folder;
-  const auto source = sentences(folder, "data", {{4, 5, 6}, {7, 8}, {9, 3, 2, 8}});
+  const auto source = write_sentences(folder, "data", {{4, 5, 6}, {7, 8}, {9, 3, 2, 8}});
   const auto built = pairs_of(source).index().digest();
   CHECK(pairs_of(source, folder / "cache").index().digest() == built);
   const auto files = contents_of(folder / "cache");
@@ -296,22 +296,23 @@ TEST_CASE("the cached index of sentences is reused, and built again when damaged
   CHECK(contents_of(folder / "cache") == files);
 
   // The same sentences in other documents are another index.
-  const auto other = sentences(folder, "other", {{4, 5}, {6, 7, 8}, {9, 3, 2, 8}});
+  const auto other = write_sentences(folder, "other", {{4, 5}, {6, 7, 8}, {9, 3, 2, 8}});
   CHECK(pairs_of(other, folder / "cache").index().digest() == pairs_of(other).index().digest());
 }
 
 TEST_CASE("data sets that were not split into sentences are refused", "[data]") {
   const scratch_folder folder;
-  CHECK_THROWS_WITH(pairs_of(sentences(folder, "single", {{4}, {5}, {6}})),
+  CHECK_THROWS_WITH(pairs_of(write_sentences(folder, "single", {{4}, {5}, {6}})),
                     ContainsSubstring("one sentence each")
                         && ContainsSubstring("`troupe preprocess` again, with texts split"));
-  CHECK_NOTHROW(pairs_of(sentences(folder, "single", {{4}, {5}, {6}}), {}, false));
-  CHECK_THROWS_WITH(pairs_of(sentences(folder, "long", {{4}, {513}}), {}, false),
+  CHECK_NOTHROW(pairs_of(write_sentences(folder, "single", {{4}, {5}, {6}}), {}, false));
+  CHECK_THROWS_WITH(pairs_of(write_sentences(folder, "long", {{4}, {513}}), {}, false),
                     ContainsSubstring("one has 513 tokens")
                         && ContainsSubstring("`troupe preprocess` again, with texts split"));
-  CHECK_THROWS_WITH(pairs_of(sentences(folder, "odd", {{4}, {513, 2}})),
+  CHECK_THROWS_WITH(pairs_of(write_sentences(folder, "odd", {{4}, {513, 2}})),
                     ContainsSubstring("none of its 2 documents makes a sample"));
-  CHECK_THROWS_WITH(pairs_of(sentences(folder, "none", {})), ContainsSubstring("no documents"));
+  CHECK_THROWS_WITH(pairs_of(write_sentences(folder, "none", {})),
+                    ContainsSubstring("no documents"));
 }
 
 TEST_CASE("tokenizers without the tokens of masked samples are refused by name", "[data]") {
@@ -320,9 +321,9 @@ TEST_CASE("tokenizers without the tokens of masked samples are refused by name",
   CHECK(rt::pair_tokens_of(byte_tokenizer("", {"[MASK]", "[CLS]", "[SEP]"})).classify == 259);
   CHECK_THROWS_WITH(spans_with({}, 5), ContainsSubstring("[BOS] or <s> or <pad> or [CLS]"));
   CHECK_THROWS_WITH(spans_with({"<pad>", "</s>"}, 0), ContainsSubstring("no sentinels"));
-  CHECK(spans_with({"<pad>", "</s>"}, 2).sentinels == ids{260, 261});
+  CHECK(spans_with({"<pad>", "</s>"}, 2).sentinels == id_list{260, 261});
   const auto own = spans_with({"<extra_id_1>", "<extra_id_0>", "<s>", "</s>"}, 0);
-  CHECK(own.sentinels == ids{259, 258});
+  CHECK(own.sentinels == id_list{259, 258});
   CHECK(own.begin == 260);
   const auto words = rt::masking_vocabulary_of(byte_tokenizer("##a", {"[SEP]", "[CLS]"}), 270);
   CHECK(words.continues[257]);
@@ -334,7 +335,7 @@ TEST_CASE("tokenizers without the tokens of masked samples are refused by name",
 
 TEST_CASE("masks and indices have sizes that are possible", "[data]") {
   const scratch_folder folder;
-  const auto source = sentences(folder, "data", {{4, 5}});
+  const auto source = write_sentences(folder, "data", {{4, 5}});
   rt::numpy_random_state draws(1);
   const auto stays = [](rt::numpy_random_state&) { return std::optional<std::int32_t>(); };
   CHECK_BREAKS("MASKING-1", rt::mask_tokens({}, 8, {.max_ngram = 129}, {}, stays, draws));
@@ -347,10 +348,10 @@ TEST_CASE("samples that settings or data make impossible are refused", "[data]")
   const auto& c = masked_golden()["spans"][0];
   const auto spans = [&](std::size_t sentinels, std::int64_t E, std::int64_t D) {
     return rt::masked_spans(corpora.of(c),
-                            whole,
+                            undivided,
                             rt::data_split::train,
                             options_of(c, 60),
-                            {.begin = 2, .end = 3, .sentinels = ids(sentinels)},
+                            {.begin = 2, .end = 3, .sentinels = id_list(sentinels)},
                             span_schema(E, D));
   };
   CHECK_THROWS_WITH(spans(8, 64, 40),
@@ -362,7 +363,7 @@ TEST_CASE("samples that settings or data make impossible are refused", "[data]")
   auto options = options_of(c);
   options.vocabulary.continues.resize(20);
   CHECK_THROWS_WITH(sample_of(rt::masked_pairs(corpora.of(c),
-                                               whole,
+                                               undivided,
                                                rt::data_split::train,
                                                options,
                                                special_ids,

@@ -176,7 +176,12 @@ TEST_CASE("the kept settings of a T5 resolve to the same model", "[t5]") {
   asked.config = small_t5("megatron");
   auto given = shape_given();
   std::vector<std::string> wrong;
+  if (GENERATE(false, true)) {
+    asked.layers = 4;
+    given.insert("model.layers");
+  }
   const auto first = resolve(asked, given, wrong).value();
+  CHECK(first.decoder_layers == asked.layers.value_or(2));
   write_back(first, asked, given, false);
   CHECK(resolve(asked, given, wrong).value() == first);
   CHECK(wrong.empty());
