@@ -25,7 +25,7 @@ struct attention_spec {
   bool norm_rows = false;  ///< head_norm takes all queries of a row together, and all keys
   double dropout = 0;      ///< of the scores
   double init_std = 0, output_init_std = 0;
-  bool causal = true;
+  bool causal = true;  ///< false: while decoding each pass has the whole stream, without a cache
   std::optional<relative_bias_spec> relative_bias = {};
   bool alibi = false;  ///< only without relative_bias
 
