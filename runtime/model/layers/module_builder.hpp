@@ -54,7 +54,8 @@ class module_builder {
                             recompute_module module,
                             std::function<void(tape&, pass&)> forward);
 
-  /// Names what decoding keeps of the module: the extents of one token's entry on this rank.
+  /// Names what decoding keeps of the module: the extents of one token's entry on this rank. {0}:
+  /// the module makes the entries itself, as cross-attention does.
   /// Returns the index in pass::caches.
   std::size_t add_cache(const shape& entry);
 
