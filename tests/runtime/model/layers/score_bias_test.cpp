@@ -88,6 +88,18 @@ TEST_CASE("cuts between layers change no bit of cross-attention", "[model]") {
   CHECK(parts.gradients() == whole.gradients());
 }
 
+TEST_CASE("recomputation changes no bit of cross-attention", "[model]") {
+  const auto granularity = GENERATE(recompute_granularity::selective, recompute_granularity::full);
+  const auto model = crossing_gpt();
+  stream stream(kernels::backend::cpu, 1, {});
+  stages kept(model, 2, stream), recomputed(model, 2, stream, {.granularity = granularity});
+  const auto in = tiny_batch(stream, model, 2, 3);
+  const pass_settings settings{.seed = 9, .step = 4};
+  const auto loss = mean(kept.forward_backward(0, in, settings));
+  CHECK(mean(recomputed.forward_backward(0, in, settings)) == loss);
+  CHECK(recomputed.gradients() == kept.gradients());
+}
+
 TEST_CASE("queries do not see the padding of the other stream", "[model]") {
   const auto model = crossing_gpt();
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
