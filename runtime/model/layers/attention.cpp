@@ -29,19 +29,22 @@ void add_core_attention(module_builder& to,
                         const attention_options& cached,
                         double dropout,
                         const score_bias_layer& bias) {
+  // Without causality each pass has the whole stream.
+  const bool keeps = whole.causal;
   to.segment(
       "core",
       recompute_module::core_attention,
       [=,
-       cache = to.add_cache({cached.groups, cached.pair_width()}),
+       cache = keeps ? to.add_cache({cached.groups, cached.pair_width()}) : 0,
        name = to.name() + ".core_attention.dropout"](tape& tape, pass& p) {
-        auto options = p.caches != nullptr ? cached : whole;
+        const bool decodes = keeps && p.caches != nullptr;
+        auto options = decodes ? cached : whole;
         options.dropout = p.dropout_rate(dropout);
         options.key = p.dropout_key(name);
         options.rotary_frequency = p.rotary_frequency;
         options.same_bits = p.settings.same_bits;
         auto products = std::exchange(p.x, {});
-        if (p.caches != nullptr) {
+        if (decodes) {
           auto& kept = p.caches->at(cache);
           const auto capacity = kept.positions.size() / (kept.starts.size() - 1);
           p.x = cached_attention(

@@ -26,7 +26,7 @@ struct attention_spec {
   double dropout = 0;      ///< of the scores
   double init_std = 0, output_init_std = 0;
   double query_init_std = 0;  ///< of queries; 0: init_std
-  bool causal = true;
+  bool causal = true;  ///< false: while decoding each pass has the whole stream, without a cache
   std::optional<relative_bias_spec> relative_bias = {};
   bool alibi = false;  ///< only without relative_bias
 

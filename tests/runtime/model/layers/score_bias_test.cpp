@@ -46,6 +46,13 @@ TEST_CASE("buckets of distances are those of T5", "[model]") {
   CHECK(
       buckets({.buckets = 32, .most = 128}, {0, 5, 1000, -1, -15, -16, -20, -50, -127, -128, -500})
       == all{0, 0, 0, 1, 15, 16, 17, 24, 31, 31, 31});
+  // At the borders rounding decides: T5Attention._relative_position_bucket of transformers 5.24.0.
+  CHECK(buckets({.buckets = 32, .most = 128, .both_ways = true},
+                {-64, -46, -45, -32, -23, -22, -16, -15, 15, 16, 22, 23, 32, 45, 46, 64, 90, 91})
+        == all{14, 13, 12, 12, 11, 10, 10, 9, 25, 26, 26, 27, 28, 28, 29, 30, 30, 31});
+  CHECK(buckets({.buckets = 32, .most = 128},
+                {-113, -112, -64, -63, -32, -31, -24, -23, -22, -21, -19, -18})
+        == all{31, 30, 26, 26, 21, 21, 19, 18, 18, 18, 17, 16});
 }
 
 TEST_CASE("ALiBi's slopes fall geometrically, and other numbers of heads interleave", "[model]") {
@@ -73,12 +80,24 @@ TEST_CASE("LAYER-2: biases come from ALiBi, or from two buckets or more per dire
 TEST_CASE("cuts between layers change no bit of cross-attention", "[model]") {
   const auto model = crossing_gpt(GENERATE(false, true));
   stream stream(kernels::backend::cpu, 1, {});
-  stages whole(model, 1, stream), parts(model, 3, stream);
+  stages whole(model, 1, stream), parts(model, GENERATE(2, 4), stream);
   const auto in = tiny_batch(stream, model, 2, 3);
   const pass_settings settings{.seed = 9, .step = 4};
   const auto loss = mean(whole.forward_backward(0, in, settings));
   CHECK(mean(parts.forward_backward(0, in, settings)) == loss);
   CHECK(parts.gradients() == whole.gradients());
+}
+
+TEST_CASE("recomputation changes no bit of cross-attention", "[model]") {
+  const auto granularity = GENERATE(recompute_granularity::selective, recompute_granularity::full);
+  const auto model = crossing_gpt();
+  stream stream(kernels::backend::cpu, 1, {});
+  stages kept(model, 2, stream), recomputed(model, 2, stream, {.granularity = granularity});
+  const auto in = tiny_batch(stream, model, 2, 3);
+  const pass_settings settings{.seed = 9, .step = 4};
+  const auto loss = mean(kept.forward_backward(0, in, settings));
+  CHECK(mean(recomputed.forward_backward(0, in, settings)) == loss);
+  CHECK(recomputed.gradients() == kept.gradients());
 }
 
 TEST_CASE("queries do not see the padding of the other stream", "[model]") {
@@ -113,7 +132,7 @@ TEST_CASE("queries do not see the padding of the other stream", "[model]") {
   CHECK(loss(-1, rows - 1) != expected);
 }
 
-TEST_CASE("ALiBi's FLOPs and those of both directions count all pairs", "[model]") {
+TEST_CASE("FLOPs of attention in both directions count all pairs", "[model]") {
   attention_spec x{.hidden = 8, .heads = 2, .groups = 2, .head_size = 4};
   const auto half = forward_flops(x, 10).activations;
   x.causal = false;
