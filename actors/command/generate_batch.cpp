@@ -126,7 +126,7 @@ json_line line_of(const runtime::beam_text& found,
   return out;
 }
 
-/// As continue_some, by beam search.
+/// Continues each prompt by beam search.
 void search_some(runtime::loaded_model& model,
                  const generate_flags& flags,
                  const runtime::beam_settings& settings,

@@ -1,4 +1,4 @@
-// What data sets of masked text have in common: sentences of an indexed data set, and a generator
+// The common part of data sets of masked text: sentences of an indexed data set, and a generator
 // for each sample.
 
 #pragma once

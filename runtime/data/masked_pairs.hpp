@@ -23,7 +23,7 @@ struct masked_pair_tokens {
 
 class masked_pairs final : public masked_dataset {
  public:
-  /// Of 10 masked tokens about 8 become `mask`, one a random id of the vocabulary, and one stays.
+  /// About 8 of 10 masked tokens become `mask`, one a random id of the vocabulary, and one stays.
   /// If the schema has "is_random", samples have two halves, exchanged with probability 1/2. Throws
   /// input_error.
   masked_pairs(std::shared_ptr<const document_source> source,

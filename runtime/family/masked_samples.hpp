@@ -1,4 +1,4 @@
-// What families of masked text need to read samples of files: the data set and the tokenizer.
+// The data set and the tokenizer that families of masked text need to read samples of files.
 
 #pragma once
 

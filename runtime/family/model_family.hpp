@@ -138,8 +138,8 @@ class model_family {
   /// Its samples, of files and made up. The default: those of a decoder of text.
   virtual const family_samples& samples() const;
 
-  /// What it reads before it generates text, with tokens of this tokenizer. Empty: it continues the
-  /// prompt. Throws input_error for a tokenizer without the tokens that it needs.
+  /// Text that the model reads before it generates, in tokens of this tokenizer. Empty: it
+  /// continues the prompt. Throws input_error for a tokenizer without the tokens that it needs.
   virtual std::optional<given_text> text_before(const model_description& /*model*/,
                                                 const tokenizer& /*text*/) const {
     return {};

@@ -76,7 +76,7 @@ class decoder {
   bundle given_;                                   ///< these, and the tensors of their rows
   std::vector<float> logits_;                      ///< after the last token of each sequence
   bool keeps_choices_ = false;
-  // Of the last call:
+  // The last call's:
   std::vector<recorded_choice> choices_;
   std::vector<std::int64_t> appended_;  ///< tokens of each sequence
 };

@@ -44,7 +44,7 @@ class loaded_model {
   /// A model folder of Hugging Face gives iteration 0, without shards.
   const checkpoint_manifest& manifest() const { return manifest_; }
   const tokenizer& text() const { return *tokenizer_; }
-  /// What it reads before it generates text; empty: it continues the prompt.
+  /// Text that the model reads before it generates; empty: it continues the prompt.
   const std::optional<given_text>& before() const { return before_; }
 
   const chunk& whole() const { return *model_; }

@@ -15,7 +15,7 @@ TRAINING = ["--mock-data", "--micro-batch-size", 2, "--global-batch-size", 8, "-
             "--vocab-size", 29, "--make-vocab-size-divisible-by", 8, "--tokenizer-type", "NullTokenizer",
             "--threads-per-worker", 1, "--eval-iters", 0, "--straggler-ratio", 0, "--backend", "cpu"]
 HEADS = ["--hidden-size", 16, "--num-attention-heads", 2]
-# What a model needs besides its layers, and settings of it that take no 3 or need another one.
+# Flags that a model needs besides its layers, and settings of it that take no 3 or need another one.
 SHAPES = {"bert": [*HEADS, "--seq-length", 8],
           "t5": [*HEADS, "--encoder-seq-length", 8, "--decoder-seq-length", 6, "--t5-form", "v1.0"]}
 VALUES = {"--relative-attention-num-buckets": 16, "--relative-attention-max-distance": 64}

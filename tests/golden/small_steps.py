@@ -11,7 +11,7 @@ import torch
 
 
 def learning_rate(run, updates):
-    """That of gpt/make_golden.py: linear warm-up, then cosine."""
+    """The schedule of gpt/make_golden.py: linear warm-up, then cosine."""
     B = run["global_batch_size"]
     n, W, D = updates * B, run["lr_warmup_iterations"] * B, run["lr_decay_iterations"] * B
     if n <= W:

@@ -53,9 +53,10 @@ struct cross_attention_spec {
   std::int64_t key_rows = 0;  ///< rows of the other stream in training, for FLOPs
 };
 
-/// As above, with parameters "linear_q", "linear_kv" ([k v] in each group) and "linear_proj".
-/// Padding of either stream is a document (stream_spec::documents). While decoding, keys and values
-/// of the first pass are kept: later passes may get any other stream of the same extents.
+/// Contract as above, with parameters "linear_q", "linear_kv" ([k v] in each group) and
+/// "linear_proj". Padding of either stream is a document (stream_spec::documents). While decoding,
+/// keys and values of the first pass are kept: later passes may get any other stream of the same
+/// extents.
 int add(module_builder& to, const cross_attention_spec& x);
 module_traits traits_of(const cross_attention_spec& x);
 module_flops forward_flops(const cross_attention_spec& x, std::int64_t T);

@@ -4,8 +4,8 @@
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install torch transformers
     /tmp/venv/bin/python tests/golden/beams/make.py
 
-golden.json has the versions, and cases with their settings, sequences and scores. A sequence is without the prompt, with
-the end token. tests/runtime/inference/beam_search_test.cpp makes the same logits.
+golden.json has the versions, and cases with their settings, sequences and scores. A sequence is without the prompt,
+with the end token. tests/runtime/inference/beam_search_test.cpp makes the same logits.
 """
 
 import itertools

@@ -38,7 +38,7 @@ attention_spec& decoder_attention(model_spec& of) {
 
 TEST_CASE("buckets of distances are those of T5", "[model]") {
   using all = std::vector<std::int32_t>;
-  // By hand from the formula, away from its borders: 8 + floor(8 ln(x / 8) / ln 16).
+  // Computed by hand from the formula, away from its borders: 8 + floor(8 ln(x / 8) / ln 16).
   CHECK(buckets({.buckets = 32, .most = 128, .both_ways = true},
                 {0, -1, -7, -8, -11, -12, -20, -40, -100, -128, -1000, 1, 7, 8, 12, 1000})
         == all{0, 1, 7, 8, 8, 9, 10, 12, 15, 15, 15, 17, 23, 24, 25, 31});
