@@ -162,6 +162,14 @@ std::string config_to_json(const Struct& config) {
   return json_text(config_json::written(config));
 }
 
+template <class Struct>
+std::string config_to_json_without(const Struct& config, const std::vector<const char*>& fields) {
+  auto out = config_json::written(config);
+  for (const auto* field : fields)
+    out.erase(field);
+  return json_text(out);
+}
+
 /// Throws input_error for a field that is missing, unknown or of a wrong type. `title`: of the
 /// family, "a GPT".
 template <class Struct>

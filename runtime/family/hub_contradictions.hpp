@@ -1,5 +1,5 @@
-// Settings that were given, beside a model: those that a Hub folder contradicts, and those that are
-// decided.
+// Settings that were given, beside a model: those that a Hub folder contradicts, those that are
+// decided, and those that are taken.
 
 #pragma once
 
@@ -90,6 +90,13 @@ void compare_members(const Struct& said,
 template <class T>
 void decide(given_settings& given, const char* setting, T& to, const T& value) {
   if (given.insert(setting).second)
+    to = value;
+}
+
+/// Takes the value of a setting that was given.
+template <class T>
+void take(const given_settings& given, const char* setting, T& to, const T& value) {
+  if (given.contains(setting))
     to = value;
 }
 

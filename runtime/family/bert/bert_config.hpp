@@ -1,5 +1,5 @@
 // The settings of a BERT: everything that determines its parameters and its function. They are also
-// the settings as a command line writes them (bert_resolve.hpp).
+// the settings as a command line writes them (bert_family.cpp).
 
 #pragma once
 

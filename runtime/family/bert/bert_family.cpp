@@ -1,8 +1,6 @@
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/family/bert/bert.hpp"
-#include "runtime/family/bert/bert_hub.hpp"
-#include "runtime/family/bert/bert_samples.hpp"
 #include "runtime/family/config_json.hpp"
 #include "runtime/family/hub_contradictions.hpp"
 #include "runtime/model/counts.hpp"
@@ -15,22 +13,18 @@
 namespace troupe::runtime {
 namespace {
 
-const bert_config& config_of(const model_description& model) {
+const bert_config& bert_of(const model_description& model) {
   return model.as<bert_config>();
 }
 
-const bert_config& asked_of(const std::any& asked) {
-  return std::any_cast<const bert_config&>(asked);
-}
-
 /// Members that may differ from the Hub's.
-bool is_free(std::string_view member) {
+bool may_differ(std::string_view member) {
   constexpr std::string_view all[]
       = {"sequence", "vocabulary", "hidden_dropout", "attention_dropout", "init_std"};
   return std::ranges::find(all, member) != std::end(all) || member.starts_with("masking.");
 }
 
-layer_outline layer_of(const bert_config& c) {
+layer_outline outline_of(const bert_config& c) {
   const double C = double(c.hidden), F = double(c.ffn), masks = c.hidden_dropout > 0 ? 1 : 0;
   layer_outline out;
   out.products = {{C, 3 * C}, {C, C, product_split::rows}, {C, F}, {F, C, product_split::rows}};
@@ -51,9 +45,7 @@ class bert final : public model_family {
  public:
   std::string_view name() const override { return "bert"; }
   std::string_view title() const override { return "a BERT"; }
-
   model_description defaults() const override { return bert_config(); }
-
   model_description smallest(int layers) const override {
     bert_config out;
     out.layers = layers;
@@ -65,68 +57,61 @@ class bert final : public model_family {
     out.padded_vocabulary = 32;
     return out;
   }
-
   model_spec spec(const model_description& model, const extension& own) const override {
-    return bert_spec(config_of(model), own);
+    return bert_spec(bert_of(model), own);
   }
 
   model_sizes sizes(const model_description& model) const override {
-    const auto& x = config_of(model);
+    const auto& x = bert_of(model);
     return {x.sequence, x.vocabulary, x.padded_vocabulary, x.layers};
   }
 
   void set_vocabulary(model_description& model,
                       std::int64_t vocabulary,
                       std::int64_t padded) const override {
-    auto& x = model.as<bert_config>();
-    x.vocabulary = vocabulary;
-    x.padded_vocabulary = padded;
+    model.as<bert_config>().vocabulary = vocabulary;
+    model.as<bert_config>().padded_vocabulary = padded;
   }
 
   std::vector<std::string> validate(const model_description& model) const override {
-    return runtime::validate(config_of(model));
+    return runtime::validate(bert_of(model));
   }
-
   std::string to_json(const model_description& model) const override {
-    return config_to_json(config_of(model));
+    return config_to_json(bert_of(model));
   }
-
   model_description from_json(const std::string& text) const override {
     return config_from_json<bert_config>(text, title());
   }
 
   std::string essence(const model_description& model) const override {
-    auto out = json_value(to_json(model));
-    for (const auto* field : {"hidden_dropout",
-                              "attention_dropout",
-                              "init_std",
-                              "sequence",
-                              "padded_vocabulary",
-                              "masking"})
-      out.erase(field);
-    return json_text(out);
+    return config_to_json_without(bert_of(model),
+                                  {"hidden_dropout",
+                                   "attention_dropout",
+                                   "init_std",
+                                   "sequence",
+                                   "padded_vocabulary",
+                                   "masking"});
   }
 
   unit_letters letters(const model_description& model) const override {
-    return bert_letters(config_of(model));
+    return bert_letters(bert_of(model));
   }
 
   bool has_dropout(const model_description& model) const override {
-    const auto& x = config_of(model);
+    const auto& x = bert_of(model);
     return x.hidden_dropout > 0 || x.attention_dropout > 0;
   }
 
   const family_samples& samples() const override { return bert_samples(); }
-
   std::vector<shared_size> shared_by_tensor_ranks(const model_description& model) const override {
-    const auto& x = config_of(model);
+    const auto& x = bert_of(model);
     return {{"`model.heads`", x.heads, x.hidden},
             {"`model.ffn`", x.ffn},
             {"the padded vocabulary", x.padded_vocabulary}};
   }
 
   std::string describe(const model_description& model, const extension& own) const override {
-    const auto& x = config_of(model);
+    const auto& x = bert_of(model);
     const auto activation
         = x.activation == kernels::activation::gelu_tanh ? "GELU (tanh)" : "GELU (erf)";
     return fmt::format(
@@ -152,16 +137,15 @@ class bert final : public model_family {
   }
 
   const hub_translation* hub() const override { return &bert_hub(); }
-
   std::optional<model_outline> outline(const model_description& model) const override {
-    const auto& x = config_of(model);
+    const auto& x = bert_of(model);
     return model_outline{.hidden = double(x.hidden),
                          .sequence = double(x.sequence),
                          .vocabulary = double(x.padded_vocabulary),
                          .positions = double(x.positions + x.types),
                          .tied = true,
                          .drops = has_dropout(model),
-                         .kinds = {layer_of(x)},
+                         .kinds = {outline_of(x)},
                          .layers = std::vector<int>(std::size_t(x.layers), 0)};
   }
 
@@ -187,7 +171,7 @@ class bert final : public model_family {
   std::optional<model_description> resolve(const std::any& asked,
                                            const given_settings& given,
                                            std::vector<std::string>& /*wrong*/) const override {
-    auto out = asked_of(asked);
+    auto out = std::any_cast<const bert_config&>(asked);
     if (!given.contains("model.ffn"))
       out.ffn = 4 * out.hidden;
     if (!given.contains("model.positions"))
@@ -206,16 +190,13 @@ class bert final : public model_family {
                                 const given_settings& given,
                                 const std::string& hub,
                                 std::vector<std::string>& wrong) const override {
-    auto out = config_of(there);
-    const auto& said = asked_of(asked);
+    auto out = bert_of(there);
+    const auto& said = std::any_cast<const bert_config&>(asked);
     contradictions found(hub, wrong);
-    compare_members(said, out, json_value(to_json(there)), "", given, is_free, found);
-    if (given.contains("model.sequence"))
-      out.sequence = said.sequence;
-    if (given.contains("model.hidden_dropout"))
-      out.hidden_dropout = said.hidden_dropout;
-    if (given.contains("model.attention_dropout"))
-      out.attention_dropout = said.attention_dropout;
+    compare_members(said, out, json_value(to_json(there)), "", given, may_differ, found);
+    take(given, "model.sequence", out.sequence, said.sequence);
+    take(given, "model.hidden_dropout", out.hidden_dropout, said.hidden_dropout);
+    take(given, "model.attention_dropout", out.attention_dropout, said.attention_dropout);
     out.init_std = said.init_std;
     out.masking = said.masking;
     return out;
@@ -225,7 +206,7 @@ class bert final : public model_family {
                   std::any& asked,
                   given_settings& given,
                   bool from_hub) const override {
-    const auto& x = config_of(model);
+    const auto& x = bert_of(model);
     auto& said = std::any_cast<bert_config&>(asked);
     decide(given, "model.hidden_dropout", said.hidden_dropout, x.hidden_dropout);
     decide(given, "model.attention_dropout", said.attention_dropout, x.attention_dropout);

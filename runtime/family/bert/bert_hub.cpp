@@ -1,5 +1,3 @@
-#include "runtime/family/bert/bert_hub.hpp"
-
 #include "runtime/core/json_text.hpp"
 #include "runtime/family/bert/bert.hpp"
 #include "runtime/family/hub_fields.hpp"

@@ -1,36 +1,24 @@
-#include "runtime/family/bert/bert_samples.hpp"
-
-#include "runtime/core/error.hpp"
-#include "runtime/core/random.hpp"
-#include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/masked_pairs.hpp"
 #include "runtime/data/token_schema.hpp"
+#include "runtime/family/bert/bert.hpp"
 #include "runtime/family/masked_samples.hpp"
 
 #include <algorithm>
-#include <string>
-#include <utility>
 
 namespace troupe::runtime {
 namespace {
 
 /// Words that count in steps, so that sentences and their order can be predicted. They have up to T
 /// tokens, of which 15 % and at least one are masked as in BERT.
-class made_up_sentences final : public sample_dataset {
+class made_up_sentences final : public made_up_texts {
  public:
-  made_up_sentences(const bert_config& of,
-                    std::string part,
-                    std::uint64_t samples,
-                    std::uint64_t seed)
-      : of_(of), part_(std::move(part)), samples_(samples), seed_(seed) {}
+  made_up_sentences(const bert_config& of, const samples_request& from)
+      : made_up_texts(from), of_(of) {}
 
-  std::uint64_t size() const override { return samples_; }
   batch_schema schema() const override { return bert_schema(of_); }
 
   void fill(std::uint64_t i, const sample_view& out) const override {
-    if (i >= samples_)
-      throw input_error("the made-up data have {} samples, but not {}", samples_, i);
-    const auto key = random_key(seed_, part_, i);
+    const auto key = key_of(i);
     const std::int64_t T = of_.sequence, ends = of_.binary_head ? 3 : 2;  // [CLS] and [SEP]s
     const auto n = below(key, 0, T / 2 + 1) + (T + 1) / 2;                // real tokens
     const auto words = std::max(n, ends + 2) - ends;
@@ -81,14 +69,9 @@ class made_up_sentences final : public sample_dataset {
   static constexpr std::int32_t begin = 0, separator = 1, masked = 2;
   static constexpr std::int64_t special = 3;
 
-  static std::int64_t below(std::uint64_t key, std::int64_t number, std::int64_t end) {
-    return std::int64_t(uniform(key, std::uint64_t(number)) * double(end));
-  }
   std::int64_t kinds() const { return of_.vocabulary - special; }
 
   bert_config of_;
-  std::string part_;
-  std::uint64_t samples_, seed_;
 };
 
 class samples_of_sentences final : public family_samples {
@@ -104,18 +87,9 @@ class samples_of_sentences final : public family_samples {
   std::shared_ptr<const sample_dataset> open(const model_description& model,
                                              const samples_request& from) const override {
     const auto& config = model.as<bert_config>();
-    if (from.prefix) {
-      const auto by = masking_tokenizer(from.tokenizer);
-      return std::make_shared<masked_pairs>(
-          std::make_shared<indexed_dataset>(*from.prefix, objects_of(from.data)),
-          split_for(from.data, from.part),
-          from.part,
-          masked_options(from, config.masking, config.vocabulary, *by),
-          pair_tokens_of(*by),
-          bert_schema(config));
-    }
-    return std::make_shared<made_up_sentences>(
-        config, std::string(to_string(from.part)), from.samples.value_or(0), from.seed);
+    if (from.prefix)
+      return open_masked<masked_pairs>(from, config, bert_schema(config), pair_tokens_of);
+    return std::make_shared<made_up_sentences>(config, from);
   }
 
   std::vector<std::string> validate(const model_description& /*model*/,

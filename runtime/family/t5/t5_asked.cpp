@@ -2,6 +2,7 @@
 
 #include "runtime/family/config_json.hpp"
 #include "runtime/family/hub_contradictions.hpp"
+#include "runtime/family/size_rules.hpp"
 
 #include <algorithm>
 
@@ -86,7 +87,7 @@ std::optional<t5_config> resolve(const t5_asked& asked,
           "`model.hidden` {}, or the size of a head by `model.head_size`",
           out.hidden,
           out.heads,
-          std::max<std::int64_t>(1, (out.hidden + out.heads / 2) / out.heads) * out.heads));
+          nearest_hidden(out.hidden, out.heads)));
     out.head_size = std::max<std::int64_t>(out.hidden / out.heads, 1);
   }
   if (!has("model.ffn"))
@@ -124,14 +125,10 @@ t5_config resolve_hub(const t5_config& there,
     found.add("model.layers", *asked.layers, there.encoder_layers);
   if (asked.sequence)
     out.encoder_sequence = *asked.sequence;
-  if (given.contains("model.encoder_sequence"))
-    out.encoder_sequence = said.encoder_sequence;
-  if (given.contains("model.decoder_sequence"))
-    out.decoder_sequence = said.decoder_sequence;
-  if (given.contains("model.hidden_dropout"))
-    out.hidden_dropout = said.hidden_dropout;
-  if (given.contains("model.attention_dropout"))
-    out.attention_dropout = said.attention_dropout;
+  take(given, "model.encoder_sequence", out.encoder_sequence, said.encoder_sequence);
+  take(given, "model.decoder_sequence", out.decoder_sequence, said.decoder_sequence);
+  take(given, "model.hidden_dropout", out.hidden_dropout, said.hidden_dropout);
+  take(given, "model.attention_dropout", out.attention_dropout, said.attention_dropout);
   out.masking = said.masking;
   refuse_idle(out, given, wrong);
   return out;

@@ -1,11 +1,11 @@
 #include "runtime/family/t5/t5_config.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/family/size_rules.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -13,11 +13,6 @@ namespace troupe::runtime {
 namespace {
 
 using sentences = std::vector<std::string>;
-
-// 2^31 - 1: a product of two sizes fits in 64 bits.
-constexpr std::int64_t largest_t5_size = std::numeric_limits<std::int32_t>::max();
-// Keeps the bytes of parameters, gradients and optimizer state within 64 bits.
-constexpr double largest_t5 = 1e17;
 
 struct named_activation {
   std::string_view name;
@@ -39,20 +34,16 @@ const named_activation* named(std::string_view name) {
 }
 
 void validate_sizes(const t5_config& x, sentences& out) {
-  const std::pair<const char*, std::int64_t> sizes[] = {{"encoder_layers", x.encoder_layers},
-                                                        {"decoder_layers", x.decoder_layers},
-                                                        {"hidden", x.hidden},
-                                                        {"heads", x.heads},
-                                                        {"head_size", x.head_size},
-                                                        {"ffn", x.ffn},
-                                                        {"encoder_sequence", x.encoder_sequence},
-                                                        {"decoder_sequence", x.decoder_sequence},
-                                                        {"vocabulary", x.vocabulary}};
-  for (const auto& [name, size] : sizes) {
-    const auto most = std::string_view(name).ends_with("layers") ? 10000 : largest_t5_size;
-    if (size < 1 || size > most)
-      out.push_back(fmt::format("`model.{}` is {}; give a value from 1 to {}", name, size, most));
-  }
+  require_sizes({{"encoder_layers", x.encoder_layers, 1, largest_depth},
+                 {"decoder_layers", x.decoder_layers, 1, largest_depth},
+                 {"hidden", x.hidden},
+                 {"heads", x.heads},
+                 {"head_size", x.head_size},
+                 {"ffn", x.ffn},
+                 {"encoder_sequence", x.encoder_sequence},
+                 {"decoder_sequence", x.decoder_sequence},
+                 {"vocabulary", x.vocabulary}},
+                out);
   if (x.extra_ids < 0 || x.extra_ids > 10000)
     out.push_back(fmt::format("`model.extra_ids` is {}; give 0 to 10000", x.extra_ids));
 }
@@ -60,7 +51,7 @@ void validate_sizes(const t5_config& x, sentences& out) {
 void validate_positions(const t5_config& x, sentences& out) {
   if (x.position == "learned_absolute") {
     const auto longest = std::max(x.encoder_sequence, x.decoder_sequence);
-    if (x.positions < longest || x.positions > largest_t5_size)
+    if (x.positions < longest || x.positions > largest_size)
       out.push_back(fmt::format(
           "`model.positions` is {}, but positions are learned, `model.encoder_sequence` "
           "is {} and `model.decoder_sequence` {}; give at least {}",
@@ -79,7 +70,7 @@ void validate_positions(const t5_config& x, sentences& out) {
                       "half again; give {}",
                       x.buckets,
                       std::clamp<std::int64_t>((x.buckets + 2) / 4 * 4, 4, 65536)));
-    else if (x.most_distance <= x.buckets / 2 || x.most_distance > largest_t5_size)
+    else if (x.most_distance <= x.buckets / 2 || x.most_distance > largest_size)
       out.push_back(
           fmt::format("`model.most_distance` is {}, but {} of `model.buckets` {} have one distance "
                       "each; give at least {}",
@@ -100,21 +91,11 @@ void validate_numbers(const t5_config& x, sentences& out) {
   if (x.normalization != "LayerNorm" && x.normalization != "RMSNorm")
     out.push_back(
         fmt::format("`model.normalization` is '{}'; give LayerNorm or RMSNorm", x.normalization));
-  if (!(x.norm_epsilon > 0) || !std::isfinite(x.norm_epsilon))
-    out.push_back(fmt::format("`model.norm_epsilon` is {}; give a positive number, usually 1e-6",
-                              x.norm_epsilon));
-  if (!(x.init_std >= 0) || !std::isfinite(x.init_std))
-    out.push_back(fmt::format("`model.init_std` is {}; give 0 or a positive number, usually 0.02",
-                              x.init_std));
   if (x.head_scaled && !x.tied_embeddings)
     out.emplace_back(
         "the input of an output layer is scaled only if it has the table of the embedding: leave "
         "out `model.tied_embeddings=false`");
-  for (const auto& [setting, p] : {std::pair("hidden_dropout", x.hidden_dropout),
-                                   std::pair("attention_dropout", x.attention_dropout)})
-    if (!(p >= 0 && p < 1))
-      out.push_back(
-          fmt::format("`model.{}` is {}; give a probability from 0 to below 1", setting, p));
+  require_numbers(x.norm_epsilon, "1e-6", x.init_std, x.hidden_dropout, x.attention_dropout, out);
 }
 
 /// Number is the type of the count.
@@ -165,28 +146,18 @@ std::vector<std::string> validate(const t5_config& config) {
   if (!has_sizes)
     return out;
   validate_masking(config.masking, out);
-  if (config.padded_vocabulary < config.vocabulary || config.padded_vocabulary > largest_t5_size)
-    out.push_back(fmt::format(
-        "the padded vocabulary has {} rows, but `model.vocabulary` is {}; give at least {}",
-        config.padded_vocabulary,
-        config.vocabulary,
-        config.vocabulary));
+  require_padding(config.vocabulary, config.padded_vocabulary, out);
   if (const auto width = double(config.heads) * double(config.head_size);
-      width > double(largest_t5_size / 4))
+      width > double(largest_size / 4))
     out.push_back(
         fmt::format("`model.heads` {} of `model.head_size` {} are too wide; give at most "
                     "{} together",
                     config.heads,
                     config.head_size,
-                    largest_t5_size / 4));
+                    largest_size / 4));
   if (!out.empty())
     return out;
-  if (const auto n = count_parameters<double>(config); n > largest_t5)
-    out.push_back(
-        fmt::format("the model would have {:.3g} parameters; reduce `model.encoder_layers`, "
-                    "`model.hidden` or `model.ffn` to stay below {:.0g}",
-                    n,
-                    largest_t5));
+  require_parameters(count_parameters<double>(config), "encoder_layers", out);
   return out;
 }
 

@@ -78,20 +78,18 @@ class t5 final : public model_family {
     return config_from_json<t5_config>(text, title());
   }
   std::string essence(const model_description& model) const override {
-    auto out = json_value(to_json(model));
-    for (const auto* field : {"hidden_dropout",
-                              "attention_dropout",
-                              "last_dropout",
-                              "init_std",
-                              "init_by_width",
-                              "masking",
-                              "encoder_sequence",
-                              "decoder_sequence",
-                              "padded_vocabulary"})
-      out.erase(field);
+    std::vector<const char*> free = {"hidden_dropout",
+                                     "attention_dropout",
+                                     "last_dropout",
+                                     "init_std",
+                                     "init_by_width",
+                                     "masking",
+                                     "encoder_sequence",
+                                     "decoder_sequence",
+                                     "padded_vocabulary"};
     if (t5_of(model).is_relative())
-      out.erase("positions");
-    return json_text(out);
+      free.push_back("positions");
+    return config_to_json_without(t5_of(model), free);
   }
 
   unit_letters letters(const model_description& model) const override {
@@ -156,7 +154,7 @@ class t5 final : public model_family {
   const family_samples& samples() const override { return t5_samples(); }
   std::optional<given_text> text_before(const model_description& model,
                                         const tokenizer& text) const override {
-    const auto tokens = span_tokens_of(text, config_of(model).extra_ids);
+    const auto tokens = span_tokens_of(text, t5_of(model).extra_ids);
     return given_text{.tokens = "encoder_tokens",
                       .positions = "encoder_positions",
                       .after = text.frame().after,

@@ -1,8 +1,5 @@
 #include "runtime/family/t5/t5_samples.hpp"
 
-#include "runtime/core/error.hpp"
-#include "runtime/core/random.hpp"
-#include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/masked_spans.hpp"
 #include "runtime/data/token_schema.hpp"
 #include "runtime/family/masked_samples.hpp"
@@ -10,37 +7,28 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
-#include <string>
-#include <utility>
 
 namespace troupe::runtime {
 namespace {
 
-constexpr std::uint64_t of_lengths = 1U << 30;  // random numbers that no token has
+constexpr std::int64_t of_lengths = 1 << 30;  // random numbers that no token has
 
 /// Made-up samples, something to learn: the decoder's text repeats the encoder's in reverse, so it
 /// needs cross-attention. The encoder's text has half to all of its rows, the decoder's as many as
 /// it has room for; the rest is padding.
-class reversed_texts final : public sample_dataset {
+class reversed_texts final : public made_up_texts {
  public:
-  reversed_texts(const t5_config& of, std::string part, std::uint64_t samples, std::uint64_t seed)
-      : of_(of), part_(std::move(part)), samples_(samples), seed_(seed) {}
+  reversed_texts(const t5_config& of, const samples_request& from) : made_up_texts(from), of_(of) {}
 
-  std::uint64_t size() const override { return samples_; }
   batch_schema schema() const override { return t5_schema(of_); }
 
   void fill(std::uint64_t i, const sample_view& out) const override {
-    if (i >= samples_)
-      throw input_error("the made-up data have {} samples, but not {}", samples_, i);
-    const auto key = random_key(seed_, part_, i);
-    const auto draw = [&](std::uint64_t number, std::int64_t below) {
-      return std::int64_t(uniform(key, number) * double(below));
-    };
+    const auto key = key_of(i);
     const auto text = out.at<std::int32_t>("encoder_tokens");
     const auto length = std::int64_t(text.size());
-    const auto used = length - draw(of_lengths, (length + 1) / 2);
+    const auto used = length - below(key, of_lengths, (length + 1) / 2);
     for (std::int64_t t = 0; t < length; ++t)
-      text[std::size_t(t)] = t < used ? std::int32_t(draw(std::uint64_t(t), of_.vocabulary)) : 0;
+      text[std::size_t(t)] = t < used ? std::int32_t(below(key, t, of_.vocabulary)) : 0;
     const auto positions = out.at<std::int32_t>("encoder_positions");
     std::iota(positions.begin(), positions.end(), 0);
     const token_row row(out);
@@ -58,8 +46,6 @@ class reversed_texts final : public sample_dataset {
 
  private:
   t5_config of_;
-  std::string part_;
-  std::uint64_t samples_, seed_;
 };
 
 class samples_of_t5 final : public family_samples {
@@ -73,18 +59,11 @@ class samples_of_t5 final : public family_samples {
   std::shared_ptr<const sample_dataset> open(const model_description& model,
                                              const samples_request& from) const override {
     const auto& config = model.as<t5_config>();
-    if (from.prefix) {
-      const auto by = masking_tokenizer(from.tokenizer);
-      return std::make_shared<masked_spans>(
-          std::make_shared<indexed_dataset>(*from.prefix, objects_of(from.data)),
-          split_for(from.data, from.part),
-          from.part,
-          masked_options(from, config.masking, config.vocabulary, *by),
-          span_tokens_of(*by, config.extra_ids),
-          t5_schema(config));
-    }
-    return std::make_shared<reversed_texts>(
-        config, std::string(to_string(from.part)), from.samples.value_or(0), from.seed);
+    if (from.prefix)
+      return open_masked<masked_spans>(from, config, t5_schema(config), [&config](const auto& by) {
+        return span_tokens_of(by, config.extra_ids);
+      });
+    return std::make_shared<reversed_texts>(config, from);
   }
   std::vector<std::string> validate(const model_description& model,
                                     const data_settings& data,

@@ -1,7 +1,7 @@
 #include "runtime/family/masked_samples.hpp"
 
 #include "runtime/data/indexed_dataset_builder.hpp"
-#include "runtime/family/bert/bert_samples.hpp"
+#include "runtime/family/bert/bert.hpp"
 #include "runtime/family/model_family.hpp"
 #include "runtime/family/t5/t5_samples.hpp"
 #include "runtime/file/file.hpp"

@@ -3,7 +3,6 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/family/bert/bert.hpp"
-#include "runtime/family/bert/bert_samples.hpp"
 #include "runtime/family/families.hpp"
 #include "runtime/model/counts.hpp"
 #include "tests/support/sample_row.hpp"
