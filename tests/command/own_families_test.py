@@ -18,7 +18,10 @@ HEADS = ["--hidden-size", 16, "--num-attention-heads", 2]
 # Flags that a model needs besides its layers, and settings of it that take no 3 or need another one.
 SHAPES = {"bert": [*HEADS, "--seq-length", 8],
           "t5": [*HEADS, "--encoder-seq-length", 8, "--decoder-seq-length", 6, "--t5-form", "v1.0"]}
-VALUES = {"--relative-attention-num-buckets": 16, "--relative-attention-max-distance": 64}
+# Flags for data sets of sentences, of the families that read them.
+SENTENCES = {"bert": [], "t5": ["--vocab-extra-ids", 8]}
+VALUES = {"--relative-attention-num-buckets": 16, "--relative-attention-max-distance": 64, "--mask-prob": 0.2,
+          "--short-seq-prob": 0.2}
 
 
 def shape(name, layers=3):
@@ -53,7 +56,8 @@ def check_dry_run(folder):
 
 
 def flags_in(page):
-    return set(re.findall(r"^ +(--[\w-]+)", page, re.M))
+    """The flags of a help, and whether each takes a value."""
+    return {flag: bool(value) for flag, value in re.findall(r"^ +(--[\w-]+)( [A-Z])?", page, re.M)}
 
 
 def check_settings(folder):
@@ -62,9 +66,10 @@ def check_settings(folder):
     text = folder / "text.txt"
     text.write_text("1 2 3\n")
     for name in families():
-        for flag in sorted(flags_in(works("train", name, "--help")) - of_gpt):
-            if flag not in SHAPES.get(name, []):
-                works("train", name, *training(name), "--train-iters", 4, flag, VALUES.get(flag, 3), "--dry-run")
+        for flag, takes_value in sorted(flags_in(works("train", name, "--help")).items()):
+            if flag not in of_gpt and flag not in SHAPES.get(name, []):
+                value = [VALUES.get(flag, 3)] if takes_value else []
+                works("train", name, *training(name), "--train-iters", 4, flag, *value, "--dry-run")
         three = ["--train-iters", 4, *SHAPES.get(name, []), "--num-layers", 3]
         page = works("train", name, *TRAINING, *three, "--dry-run")
         if "3 layers" not in page:
@@ -160,15 +165,25 @@ def check_resumed(folder):
 
 def check_files(folder):
     """Indexed files become samples of the family, with the same bits in two processes as in one."""
-    text = folder / "text.txt"
+    text, list_of_words, lists = folder / "text.txt", folder / "vocab.txt", folder / "lists.jsonl"
     text.write_text("".join(f"{i % 29} {i * 3 % 29} {i % 7}\n" for i in range(40)))
     works("preprocess", "--input", text, "--input-format", "lines", "--output-prefix", folder / "data",
           "--tokenizer-type", "NullTokenizer", "--vocab-size", 29)
-    words = [*PIPELINE, "--train-iters", 4, "--data-path", folder / "data_text_document", "--split", "1,0,0"]
+    list_of_words.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(str, range(24))]) + "\n")
+    lists.write_text("".join(json.dumps({"text": [f"{i % 24} {i * 3 % 24} {i % 7}", f"{i % 11} 5 {i % 3}"]}) + "\n"
+                             for i in range(40)))
+    wordpiece = ["--tokenizer-type", "BertWordPieceLowerCase", "--vocab-file", list_of_words]
+    works("preprocess", "--input", lists, "--output-prefix", folder / "data", "--split-sentences", *wordpiece)
     for name in families():
+        of_sentences = name in SENTENCES
+        data = folder / ("data_text_sentence" if of_sentences else "data_text_document")
+        words = [*PIPELINE, "--train-iters", 4, "--data-path", data, "--split", "1,0,0"]
         base = ["train", name, *(word for word in training(name) if word != "--mock-data")]
+        if of_sentences:
+            at = base.index("--tokenizer-type")
+            base[at:at + 2] = [*wordpiece, *SENTENCES[name]]
         page = works(*base, *words, "--dry-run")
-        if "120 tokens in 40 documents" not in page:
+        if f"{240 if of_sentences else 120} tokens in 40 documents" not in page:
             raise wrong(f"the dry run of {name} does not describe its files:\n{page}")
         one, two = (job(folder, *words, base=base, processes=n).ends() for n in (1, 2))
         require_same(two, one, f"{name} on files in two processes")
