@@ -63,12 +63,12 @@ float judged(const parameter_spec& x, std::uint64_t seed, std::uint64_t element)
   if (x.initial.of == kind::constant)
     return float(x.initial.first);
   const auto key = random_key(seed, x.name, 0);
-  if (x.initial.of == kind::normal)
-    if (const auto value = float(x.initial.first * standard_normal(key, element));
-        x.kind_factors.empty())
-      return value;
-    else
-      return float(double(value) * std::array{0.3, 0.3, 1.0, 2.0}[element / 30000 % 4]);
+  if (x.initial.of == kind::normal) {
+    const auto drawn = float(x.initial.first * standard_normal(key, element));
+    return x.kind_factors.empty()
+               ? drawn
+               : float(double(drawn) * std::array{0.3, 0.3, 1.0, 2.0}[element / 30000 % 4]);
+  }
   const auto value = x.initial.of == kind::uniform ? uniform_between : log_uniform_between;
   return float(value(key, element, x.initial.first, x.initial.last));
 }
