@@ -25,7 +25,8 @@ inline rt::gpt_config small_gpt() {
   c.padded_vocabulary = rt::padded_vocabulary_size(c.vocabulary, 8, 1);
   c.position = rt::position_embedding::rope;
   c.normalization = troupe::kernels::normalization::rms;
-  c.activation = troupe::kernels::activation::swiglu;
+  c.activation = troupe::kernels::activation::silu;
+  c.gated = true;
   c.linear_bias = c.tied_embeddings = false;
   c.hidden_dropout = c.attention_dropout = 0;
   return c;

@@ -10,6 +10,7 @@
 #include <cctype>
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 namespace troupe::command {
 
@@ -35,7 +36,8 @@ runtime::sampling_settings sampling_of(const generate_flags& flags) {
 runtime::generation_request request_for(const std::string& prompt,
                                         std::uint64_t number,
                                         const generate_flags& flags,
-                                        const runtime::tokenizer& text) {
+                                        const runtime::loaded_model& model) {
+  const auto& text = model.text();
   runtime::generation_request out;
   out.prompt = text.encode(prompt, runtime::special_tokens::recognised);
   const auto before = text.frame().before;
@@ -45,8 +47,15 @@ runtime::generation_request request_for(const std::string& prompt,
     out.prompt.insert(out.prompt.begin(), before.begin(), before.end());
   out.end_of_document = text.names_end_of_document() ? text.end_of_document() : -1;
   out.ids = text.vocabulary_size();
-  if (out.prompt.empty())
+  if (flags.beams > 1 && !flags.end_tokens.empty())
+    out.end_of_document = flags.end_tokens.front();
+  if (const auto& roles = model.before()) {
+    out.given = std::exchange(out.prompt, roles->first);
+    out.given.insert(out.given.end(), roles->after.begin(), roles->after.end());
+    out.end_of_document = roles->end;
+  } else if (out.prompt.empty()) {
     out.prompt.push_back(text.end_of_document());
+  }
   out.tokens = flags.tokens;
   out.sampling = sampling_of(flags);
   out.number = number;
@@ -71,7 +80,7 @@ shown_text stream_text(runtime::loaded_model& model,
                        const std::string& prompt,
                        const std::function<bool()>& wanted) {
   const auto& text = model.text();
-  const auto what = request_for(prompt, 0, flags, text);
+  const auto what = request_for(prompt, 0, flags, model);
   runtime::text_stream characters(text);
   runtime::stop_words stop(flags.stop);
   shown_text out;
@@ -79,7 +88,7 @@ shown_text stream_text(runtime::loaded_model& model,
     show(piece);
     out.text += piece;
   };
-  if (text.kind() == runtime::null_tokenizer::type_name && !prompt.empty()
+  if (text.kind() == runtime::null_tokenizer::type_name && !model.before() && !prompt.empty()
       && !std::isspace(static_cast<unsigned char>(prompt.back())))
     give(" ");  // ids are words, separated by spaces
   const auto visit = [&](std::size_t, std::int32_t token) {
@@ -89,15 +98,18 @@ shown_text stream_text(runtime::loaded_model& model,
     give(stop.push(characters.push(token)));
     return !stop.found() && wanted();
   };
-  const auto recorder = recorder_of(flags, model, {&what, 1});
-  out.end = runtime::generate(model.whole(),
-                              model.store(),
-                              model.stream(),
-                              {&what, 1},
-                              visit,
-                              flags.cached,
-                              recorder.get())
-                .front();
+  if (const auto beams = beams_of(flags)) {
+    out.end = runtime::generation_end::stopped;
+    for (const auto& found : search_texts(model, flags, *beams, {&what, 1}, wanted)) {
+      out.end = runtime::end_of(found.front(), what, model.whole().model());
+      for (const auto token : found.front().tokens)
+        if (!visit(0, token))
+          break;
+    }
+  } else {
+    const auto recorder = recorder_of(flags, model, {&what, 1});
+    out.end = continue_texts(model, flags, {&what, 1}, visit, recorder.get()).front();
+  }
   give(stop.push(characters.finish()));
   give(stop.finish());
   return out;
@@ -143,6 +155,7 @@ int generate_text(generate_flags& flags) {
   if (!flags.record_choices.empty() && (flags.interactive || flags.chat))
     throw usage_error("--record-expert-choices needs --prompt or --prompts: give one");
   sampling_of(flags);  // reports errors before the model is read
+  beams_of(flags);
   find_hub_models(flags.model);
   if (flags.interactive)
     return generate_interactively(flags);
@@ -150,10 +163,11 @@ int generate_text(generate_flags& flags) {
     return generate_chat(flags);
   if (!flags.prompts.empty())
     return generate_batch(flags);
-  const auto model = load(flags.model);
+  const auto model = load(flags.model, false);
   const auto prompt = flags.prompt.value_or("");
-  require_fitting(request_for(prompt, 0, flags, model->text()), model->whole().model());
-  show(prompt);
+  require_fitting(request_for(prompt, 0, flags, *model), model->whole().model());
+  if (!model->before())
+    show(prompt);
   const auto end = stream_text(*model, flags, prompt).end;
   show("\n");
   std::fputs(end_note(end, model->whole().model()).c_str(), stderr);
@@ -230,8 +244,8 @@ void add_generate(command_line& program) {
       {.name = "--prompt",
        .type = "TEXT",
        .default_value = "a new document",
-       .help = "Text to continue; <|endoftext|> in it ends a document. Prints each token as it is "
-               "generated."},
+       .help = "Text to continue, or that an encoder reads; <|endoftext|> in it ends a document. "
+               "Prints each token as it is generated."},
       [&f](const std::string&, const std::string& word) { f.prompt = word; });
   line.value(
       "--prompts",
@@ -268,6 +282,7 @@ void add_generate(command_line& program) {
       "Needs --prompt or --prompts.",
       text(f.record_choices));
   declare_sampling(line, f);
+  declare_beams(line, f);
   declare(line, f.model);
   declare_other_names(line, other_names_of_generating());
   line.note(

@@ -4,9 +4,11 @@
 #pragma once
 
 #include "actors/command/model_flags.hpp"
-#include "runtime/inference/generator.hpp"
+#include "runtime/inference/generate_beams.hpp"
 
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,17 +29,41 @@ struct generate_flags {
   double temperature = 1, top_p = 0;
   std::int64_t top_k = 0, seed = 1234;
   bool greedy = false, cached = true;
+  std::int64_t beams = 1, returned = 1;  ///< 1: no beam search
+  double length_penalty = 1;
+  std::string early_stopping = "false";
   bool framed = true;  ///< adds the tokenizer's special tokens before a text
 };
 
 /// Throws usage_error for contradictory settings.
 runtime::sampling_settings sampling_of(const generate_flags& flags);
 
+/// Empty: no beam search. Throws usage_error for contradictory settings.
+std::optional<runtime::beam_settings> beams_of(const generate_flags& flags);
+
 /// The request for one prompt, the `number`th of several.
 runtime::generation_request request_for(const std::string& prompt,
                                         std::uint64_t number,
                                         const generate_flags& flags,
-                                        const runtime::tokenizer& text);
+                                        const runtime::loaded_model& model);
+
+/// runtime::generate with the model and the flags.
+std::vector<runtime::generation_end> continue_texts(
+    runtime::loaded_model& model,
+    const generate_flags& flags,
+    std::span<const runtime::generation_request> what,
+    const runtime::token_visitor& visit,
+    runtime::choice_text_writer* record = nullptr);
+
+/// runtime::generate_beams with the model and the flags.
+std::vector<std::vector<runtime::beam_text>> search_texts(
+    runtime::loaded_model& model,
+    const generate_flags& flags,
+    const runtime::beam_settings& settings,
+    std::span<const runtime::generation_request> what,
+    const std::function<bool()>& wanted = [] { return true; });
+
+void declare_beams(command_line& line, generate_flags& f);
 
 /// Writes the choices for these requests to the folder of the flags. Null if they have none. Throws
 /// usage_error for a model without experts, and input_error and io_error.
@@ -53,8 +79,9 @@ struct shown_text {
   std::string text;
   runtime::generation_end end;
 };
-/// Continues one text and prints each token as it is generated. Stops when `wanted`, called after
-/// each token, returns false. Returns the new text without a stop word.
+/// Continues one text and prints each token as it is generated, or the text that a beam search
+/// finds. Stops when `wanted`, called after each token, returns false. Returns the new text without
+/// a stop word.
 shown_text stream_text(
     runtime::loaded_model& model,
     const generate_flags& flags,

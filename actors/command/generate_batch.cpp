@@ -95,10 +95,51 @@ std::vector<runtime::generation_request> requests_for(const std::vector<asked_te
                                                       const runtime::loaded_model& model) {
   std::vector<runtime::generation_request> out;
   for (const auto& prompt : prompts) {
-    out.push_back(request_for(prompt.prompt, out.size(), flags, model.text()));
+    out.push_back(request_for(prompt.prompt, out.size(), flags, model));
     require_fitting(out.back(), model.whole().model());
   }
   return out;
+}
+
+using json_line = nlohmann::ordered_json;
+
+/// Adds the text, without fields of the same names that the prompt's object has.
+void add_text(json_line& to, growing& text, generation_end end) {
+  for (const auto* own : {"text", "tokens", "finish_reason", "score", "beams"})
+    to.erase(own);
+  to["text"] = text.finished();
+  to["tokens"] = text.tokens;
+  to["finish_reason"] = name_of(text.words.found() ? generation_end::stopped : end);
+}
+
+json_line line_of(const runtime::beam_text& found,
+                  const runtime::generation_request& request,
+                  const generate_flags& flags,
+                  const runtime::loaded_model& model,
+                  json_line out) {
+  growing text(model.text(), flags.stop);
+  for (const auto token : found.tokens)
+    if (!text.add(token))
+      break;
+  add_text(out, text, end_of(found, request, model.whole().model()));
+  out["score"] = found.score;
+  return out;
+}
+
+/// Continues each prompt by beam search.
+void search_some(runtime::loaded_model& model,
+                 const generate_flags& flags,
+                 const runtime::beam_settings& settings,
+                 std::span<const asked_text> prompts,
+                 std::span<const runtime::generation_request> requests) {
+  const auto all = search_texts(model, flags, settings, requests);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    auto line = line_of(all[i].front(), requests[i], flags, model, prompts[i].fields);
+    if (settings.returned > 1)
+      for (const auto& found : all[i])
+        line["beams"].push_back(line_of(found, requests[i], flags, model, {}));
+    show(runtime::json_text_replacing(line) + "\n");
+  }
 }
 
 void continue_some(runtime::loaded_model& model,
@@ -109,21 +150,15 @@ void continue_some(runtime::loaded_model& model,
   std::vector<growing> texts;
   for (std::size_t i = 0; i < prompts.size(); ++i)
     texts.emplace_back(model.text(), flags.stop);
-  const auto ends = runtime::generate(
-      model.whole(),
-      model.store(),
-      model.stream(),
+  const auto ends = continue_texts(
+      model,
+      flags,
       requests,
       [&](std::size_t which, std::int32_t token) { return texts[which].add(token); },
-      flags.cached,
       recorder);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     auto line = prompts[i].fields;
-    for (const auto* own : {"text", "tokens", "finish_reason"})
-      line.erase(own);
-    line["text"] = texts[i].finished();
-    line["tokens"] = texts[i].tokens;
-    line["finish_reason"] = name_of(ends[i]);
+    add_text(line, texts[i], ends[i]);
     show(runtime::json_text_replacing(line) + "\n");
   }
 }
@@ -132,7 +167,7 @@ void continue_some(runtime::loaded_model& model,
 
 int generate_batch(const generate_flags& flags) {
   const auto prompts = read_prompts(flags.prompts);
-  const auto model = load(flags.model);
+  const auto model = load(flags.model, false);
   runtime::progress_bar bar("generating", prompts.size(), "texts");
   const auto requests = requests_for(prompts, flags, *model);
   const auto recorder = recorder_of(flags, *model, requests);
@@ -140,7 +175,10 @@ int generate_batch(const generate_flags& flags) {
   for (std::size_t first = 0; first < prompts.size(); first += size) {
     const auto some = std::span(prompts).subspan(first, std::min(size, prompts.size() - first));
     const auto their = std::span(requests).subspan(first, some.size());
-    continue_some(*model, flags, some, their, recorder.get());
+    if (const auto beams = beams_of(flags))
+      search_some(*model, flags, *beams, some, their);
+    else
+      continue_some(*model, flags, some, their, recorder.get());
     bar.advance_to(first + some.size());
   }
   return 0;

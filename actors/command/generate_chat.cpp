@@ -27,7 +27,7 @@ class chat {
   /// Answers the last turn, and keeps the answer.
   void answer(const std::function<bool()>& wanted) {
     const auto text = render(messages_, true);
-    require_fitting(request_for(text, 0, flags_, model_->text()), model_->whole().model());
+    require_fitting(request_for(text, 0, flags_, *model_), model_->whole().model());
     const auto found = stream_text(*model_, flags_, text, wanted);
     show("\n");
     if (found.end != runtime::generation_end::end_of_document)

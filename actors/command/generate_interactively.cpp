@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <iostream>
 #include <unistd.h>
+#include <utility>
 
 namespace troupe::command {
 namespace {
@@ -42,8 +43,10 @@ class interrupts {
   struct sigaction before_ = {};
 };
 
-/// Executes a command such as ":seed 3". Throws usage_error for unknown commands and wrong values.
-void obey(const std::string& line, generate_flags& flags, const std::string& opening) {
+/// Executes a command such as ":seed 3". Throws usage_error for unknown commands and wrong values,
+/// and then changes nothing.
+void obey(const std::string& line, generate_flags& of, const std::string& opening) {
+  auto flags = of;
   const auto space = line.find(' ');
   const auto name = line.substr(0, space);
   const auto word = space == std::string::npos ? std::string() : line.substr(space + 1);
@@ -57,6 +60,8 @@ void obey(const std::string& line, generate_flags& flags, const std::string& ope
     whole(flags.seed)(name, word);
   else
     throw usage_error("unknown command {}; :help lists the commands", name);
+  beams_of(flags);
+  of = std::move(flags);
 }
 
 /// Shortens a text that fills the learned positions of the model: keeps its last half, to leave
@@ -100,18 +105,21 @@ void answer_lines(generate_flags& flags, const std::string& opening, const line_
 }
 
 int generate_interactively(generate_flags flags) {
-  const auto model = load(flags.model);
+  const auto model = load(flags.model, false);
   std::string context;
   answer_lines(
       flags,
-      "Write a text and press Enter: the model continues it. An empty line continues the last "
-      "text.\n",
+      model->before()
+          ? "Write a text and press Enter: the model reads it and answers.\n"
+          : "Write a text and press Enter: the model continues it. An empty line continues the "
+            "last text.\n",
       [&](const std::string& line, const std::function<bool()>& wanted) {
         if (!line.empty())
           context = line;
         context = fitting(context, *model);
         const auto answer = stream_text(*model, flags, context, wanted);
-        context += answer.text;
+        if (!model->before())
+          context += answer.text;
         show("\n");
         std::fputs(end_note(answer.end, model->whole().model()).c_str(), stderr);
       });

@@ -45,7 +45,7 @@ void find_hub_models(model_flags& flags) {
         = hub_or_local_folder("--tokenizer", flags.tokenizer, runtime::hub_files::tokenizer);
 }
 
-std::unique_ptr<runtime::loaded_model> load(model_flags flags) {
+std::unique_ptr<runtime::loaded_model> load(model_flags flags, bool continues) {
   if (flags.load.empty())
     throw usage_error(
         "--load DIR is missing: the --save folder of a training run, or a Hugging Face model "
@@ -58,7 +58,8 @@ std::unique_ptr<runtime::loaded_model> load(model_flags flags) {
                           .threads = int(flags.threads),
                           .precision = flags.bf16   ? runtime::dtype::bf16
                                        : flags.fp16 ? runtime::dtype::f16
-                                                    : runtime::dtype::f32};
+                                                    : runtime::dtype::f32,
+                          .continues = continues};
   if (!flags.tokenizer.empty()) {
     tokenizer_flags files;
     files.folder = flags.tokenizer;

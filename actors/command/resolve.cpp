@@ -58,7 +58,7 @@ void resolve_model(const training_flags& flags,
     job.data.end_of_document = tokens->names_end_of_document() ? tokens->end_of_document() : -1;
     job.tokenizer_description = runtime::describe(choice_of(flags.tokenizer), *tokens);
     if (!from_hub)
-      vocabulary = tokens->vocabulary_size();
+      vocabulary = tokens->vocabulary_size() + family.extra_tokens(model);
     else if (!unknown.shape && tokens->vocabulary_size() > vocabulary)
       throw usage_error(
           "the tokenizer has {} tokens, but the model of --load-hf has {}: use the tokenizer that "
@@ -288,7 +288,7 @@ std::vector<std::string> what_is_missing(const training_flags& said) {
   const auto& hub = flags.job.checkpoints.load_hub;
   if (hub.empty())
     for (const auto& setting : flags.family->required())
-      if (!flags.given.contains(setting.name))
+      if (!flags.given.contains(setting.name) && !flags.given.contains(setting.instead))
         wrong.push_back(fmt::format("`{}` is missing; {}the model's shape is given by flags",
                                     setting.name,
                                     flags.family->hub() == nullptr ? "" : "without --load-hf "));

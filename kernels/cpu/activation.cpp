@@ -16,61 +16,67 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
+/// N elements, multiplied by `weight`. A gated row is two short streams. The hardware prefetcher
+/// loses track at each row end, so both directions prefetch the same place of the next row.
 template <class Function, class T>
-HWY_INLINE void pointwise_forward(const T* x, T* y, std::int64_t n) {
-  each(n, [=](std::int64_t i, auto step) HWY_ATTR {
-    step.store(Function::value(step.load(x + i)), y + i);
-  });
-}
-
-template <class Function, class T>
-HWY_INLINE void pointwise_backward(const T* x, const T* dy, T* dx, std::int64_t n) {
-  each(n, [=](std::int64_t i, auto step) HWY_ATTR {
-    step.store(hn::Mul(step.load(dy + i), Function::slope(step.load(x + i))), dx + i);
-  });
-}
-
-// A swiglu row is two short streams. The hardware prefetcher loses track at each row end, so both
-// directions prefetch the same place of the next row.
-template <class T>
-HWY_INLINE void swiglu_forward(const T* gate, const T* linear, T* y, std::int64_t n) {
-  each(n, [=](std::int64_t i, auto step) HWY_ATTR {
-    hwy::Prefetch(gate + i + 2 * n);
-    hwy::Prefetch(linear + i + 2 * n);
-    const vec g = step.load(gate + i);
-    step.store(hn::Mul(hn::Mul(g, sigmoid(g)), step.load(linear + i)), y + i);
-  });
-}
-
-template <class T>
-HWY_INLINE void swiglu_backward(const T* x, const T* dy, T* dx, std::int64_t N) {
+void forward_row(const T* x, float weight, T* y, std::int64_t N, bool gated) {
+  const vec factor = hn::Set(d, weight);
   each(N, [=](std::int64_t i, auto step) HWY_ATTR {
-    hwy::Prefetch(x + i + 2 * N);
-    hwy::Prefetch(x + i + 3 * N);
-    const vec g = step.load(x + i), linear = step.load(x + N + i), up = step.load(dy + i);
-    vec rest;
-    const vec s = sigmoid(g, rest);
-    const vec silu = hn::Mul(g, s);
-    const vec slope = hn::MulAdd(silu, rest, s);
-    step.store(hn::Mul(hn::Mul(up, linear), slope), dx + i);
-    step.store(hn::Mul(up, silu), dx + N + i);
+    vec value = hn::Mul(factor, Function::value(step.load(x + i)));
+    if (gated) {
+      hwy::Prefetch(x + i + 2 * N);
+      hwy::Prefetch(x + i + 3 * N);
+      value = hn::Mul(value, step.load(x + N + i));
+    }
+    step.store(value, y + i);
   });
 }
 
-// All activations but swiglu are elementwise, so for them [begin, end) counts elements, not rows.
+/// Returns the gradient of the weight if it is `weighted`.
+template <class Function, class T>
+float backward_row(
+    const T* x, const T* dy, float weight, T* dx, std::int64_t N, bool gated, bool weighted) {
+  const vec factor = hn::Set(d, weight);
+  vec total = hn::Zero(d);
+  each(N, [=, &total](std::int64_t i, auto step) HWY_ATTR {
+    const vec at = step.load(x + i), value = Function::value(at), slope = Function::slope(at);
+    vec up = step.load(dy + i), of_weight = hn::Mul(up, value);
+    up = hn::Mul(factor, up);
+    if (gated) {
+      hwy::Prefetch(x + i + 2 * N);
+      hwy::Prefetch(x + i + 3 * N);
+      const vec linear = step.load(x + N + i);
+      of_weight = hn::Mul(of_weight, linear);
+      step.store(hn::Mul(up, value), dx + N + i);
+      up = hn::Mul(up, linear);
+    }
+    step.store(hn::Mul(up, slope), dx + i);
+    if (weighted)
+      total = hn::Add(total, step.or_zero(of_weight));
+  });
+  return weighted ? hn::GetLane(hn::SumOfLanes(d, total)) : 0;
+}
+
+/// True if rows do not matter: a range then counts elements.
+template <class Op>
+bool is_flat(const Op& op) {
+  return !op.gated && !op.weight;
+}
+
 template <class T>
 void activation_forward_range(const activation_forward<T>& op,
                               std::int64_t begin,
                               std::int64_t end) {
-  if (op.kind == activation::swiglu) {
-    for (std::int64_t r = begin; r < end; ++r) {
-      const T* x = op.x + 2 * r * op.N;
-      swiglu_forward(x, x + op.N, op.y + r * op.N, op.N);
-    }
-    return;
-  }
   with_functions_of(op.kind, [&](auto functions) HWY_ATTR {
-    pointwise_forward<decltype(functions)>(op.x + begin, op.y + begin, end - begin);
+    using function = decltype(functions);
+    const bool flat = is_flat(op);
+    const std::int64_t N = flat ? 1 : op.N, at_once = flat ? end - begin : 1;
+    for (std::int64_t r = begin; r < end; r += at_once)
+      forward_row<function>(op.x + r * N * fan_in(op.gated),
+                            op.weight ? op.weight[r] : 1,
+                            op.y + r * N,
+                            N * at_once,
+                            op.gated);
   });
 }
 
@@ -78,89 +84,20 @@ template <class T>
 void activation_backward_range(const activation_backward<T>& op,
                                std::int64_t begin,
                                std::int64_t end) {
-  if (op.kind == activation::swiglu) {
-    for (std::int64_t r = begin; r < end; ++r)
-      swiglu_backward(op.x + 2 * r * op.N, op.dy + r * op.N, op.dx + 2 * r * op.N, op.N);
-    return;
-  }
   with_functions_of(op.kind, [&](auto functions) HWY_ATTR {
-    pointwise_backward<decltype(functions)>(
-        op.x + begin, op.dy + begin, op.dx + begin, end - begin);
-  });
-}
-
-/// An activation's value and slope together; for swiglu those of the gate.
-template <class Function>
-struct value_and_slope {
-  static HWY_INLINE void set(vec x, vec& value, vec& slope) {
-    value = Function::value(x);
-    slope = Function::slope(x);
-  }
-};
-struct silu_and_slope {
-  static HWY_INLINE void set(vec x, vec& value, vec& slope) {
-    vec rest;
-    const vec s = sigmoid(x, rest);
-    value = hn::Mul(x, s);
-    slope = hn::MulAdd(value, rest, s);
-  }
-};
-template <class Use>
-HWY_INLINE void with_both_of(activation kind, const Use& use) {
-  if (kind == activation::swiglu)
-    return use(silu_and_slope());
-  with_functions_of(kind,
-                    [&](auto functions) HWY_ATTR { use(value_and_slope<decltype(functions)>()); });
-}
-
-template <class T>
-void weighted_forward_rows(const weighted_activation_forward<T>& op,
-                           std::int64_t begin,
-                           std::int64_t end) {
-  const bool gated = op.kind == activation::swiglu;
-  const std::int64_t N = op.N;
-  with_both_of(op.kind, [&](auto both) HWY_ATTR {
-    for (std::int64_t r = begin; r < end; ++r) {
-      const T* x = op.x + r * N * fan_in(op.kind);
-      T* y = op.y + r * N;
-      const vec weight = hn::Set(d, op.weight[r]);
-      each(N, [=](std::int64_t i, auto step) HWY_ATTR {
-        vec value, slope;
-        decltype(both)::set(step.load(x + i), value, slope);
-        value = hn::Mul(weight, value);
-        step.store(gated ? hn::Mul(value, step.load(x + N + i)) : value, y + i);
-      });
-    }
-  });
-}
-
-template <class T>
-void weighted_backward_rows(const weighted_activation_backward<T>& op,
-                            std::int64_t begin,
-                            std::int64_t end) {
-  const bool gated = op.kind == activation::swiglu;
-  const std::int64_t N = op.N;
-  with_both_of(op.kind, [&](auto both) HWY_ATTR {
-    for (std::int64_t r = begin; r < end; ++r) {
-      const T *x = op.x + r * N * fan_in(op.kind), *dy = op.dy + r * N;
-      T* dx = op.dx + r * N * fan_in(op.kind);
-      const vec weight = hn::Set(d, op.weight[r]);
-      vec total = hn::Zero(d);
-      each(N, [=, &total](std::int64_t i, auto step) HWY_ATTR {
-        vec value, slope;
-        decltype(both)::set(step.load(x + i), value, slope);
-        vec up = step.load(dy + i), of_weight = hn::Mul(up, value);
-        up = hn::Mul(weight, up);
-        if (gated) {
-          const vec linear = step.load(x + N + i);
-          of_weight = hn::Mul(of_weight, linear);
-          step.store(hn::Mul(up, value), dx + N + i);
-          up = hn::Mul(up, linear);
-        }
-        step.store(hn::Mul(up, slope), dx + i);
-        total = hn::Add(total, step.or_zero(of_weight));
-      });
-      op.dweight[r] = hn::GetLane(hn::SumOfLanes(d, total));
+    using function = decltype(functions);
+    const bool flat = is_flat(op);
+    const std::int64_t N = flat ? 1 : op.N, at_once = flat ? end - begin : 1;
+    for (std::int64_t r = begin; r < end; r += at_once) {
+      const float dweight = backward_row<function>(op.x + r * N * fan_in(op.gated),
+                                                   op.dy + r * N,
+                                                   op.weight ? op.weight[r] : 1,
+                                                   op.dx + r * N * fan_in(op.gated),
+                                                   N * at_once,
+                                                   op.gated,
+                                                   op.dweight != nullptr);
+      if (op.dweight)
+        op.dweight[r] = dweight;
     }
   });
 }
@@ -175,12 +112,10 @@ namespace {
 
 TROUPE_EXPORT(activation_forward_range);
 TROUPE_EXPORT(activation_backward_range);
-TROUPE_EXPORT(weighted_forward_rows);
-TROUPE_EXPORT(weighted_backward_rows);
 
 template <class Op, class Range>
 void split_activation(const Op& op, int threads, const Range& range) {
-  if (op.kind == activation::swiglu)
+  if (op.gated || op.weight)
     split(threads, op.R, rows_worth_a_thread(op.N), range);
   else
     split(threads, op.R * op.N, elements_worth_a_thread, range);
@@ -202,32 +137,12 @@ void run(const activation_backward<T>& op, const context& in) {
   });
 }
 
-template <class T>
-void run(const weighted_activation_forward<T>& op, const context& in) {
-  split(in.threads, op.R, rows_worth_a_thread(op.N), [&](std::int64_t begin, std::int64_t end) {
-    TROUPE_DISPATCH(weighted_forward_rows, T)(op, begin, end);
-  });
-}
-
-template <class T>
-void run(const weighted_activation_backward<T>& op, const context& in) {
-  split(in.threads, op.R, rows_worth_a_thread(op.N), [&](std::int64_t begin, std::int64_t end) {
-    TROUPE_DISPATCH(weighted_backward_rows, T)(op, begin, end);
-  });
-}
-
 template void run(const activation_forward<float>&, const context&);
 template void run(const activation_forward<bf16>&, const context&);
 template void run(const activation_forward<f16>&, const context&);
 template void run(const activation_backward<float>&, const context&);
 template void run(const activation_backward<bf16>&, const context&);
 template void run(const activation_backward<f16>&, const context&);
-template void run(const weighted_activation_forward<float>&, const context&);
-template void run(const weighted_activation_forward<bf16>&, const context&);
-template void run(const weighted_activation_forward<f16>&, const context&);
-template void run(const weighted_activation_backward<float>&, const context&);
-template void run(const weighted_activation_backward<bf16>&, const context&);
-template void run(const weighted_activation_backward<f16>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -248,6 +248,71 @@ inline void finish(const attention_forward<T>& op,
   }
 }
 
+/// to += x, n numbers.
+inline void add_row(const float* x, std::int64_t n, float* to) {
+  each(n, [=](std::int64_t c, auto step) HWY_ATTR {
+    step.store(hn::Add(step.load(to + c), step.load(x + c)), to + c);
+  });
+}
+
+/// The biases of one head, for a sequence.
+class head_bias {
+ public:
+  template <class T>
+  head_bias(const attention_shape& a,
+            const sequence& in,
+            const score_bias<T>& of,
+            std::int64_t head)
+      : keys_(a.key_position + in.key),
+        queries_(a.query_position + in.query),
+        values_(of.values + head * of.count),
+        first_(of.first) {}
+
+  /// Adds to the scores (tile, tile) of the visible keys from `begin`. `first`: the tile's first
+  /// query row of the sequence.
+  void add(const query_tile& t, std::int64_t first, std::int64_t begin, float* s) const {
+    each_run(
+        t, first, begin, [=, this](std::int64_t at, std::int64_t place, std::int64_t n) HWY_ATTR {
+          add_row(values_ + place, n, s + at);
+        });
+  }
+  /// Adds ds (tile, tile) to the gradients of the biases.
+  void add_slopes(const query_tile& t,
+                  std::int64_t first,
+                  std::int64_t begin,
+                  const float* ds,
+                  float* to) const {
+    each_run(t, first, begin, [=](std::int64_t at, std::int64_t place, std::int64_t n) HWY_ATTR {
+      add_row(ds + at, n, to + place);
+    });
+  }
+
+ private:
+  // Calls visit(place in the tile, place in the biases, n) for visible keys at n ascending
+  // distances, row by row.
+  template <class Visit>
+  HWY_INLINE void each_run(const query_tile& t,
+                           std::int64_t first,
+                           std::int64_t begin,
+                           const Visit& visit) const {
+    const std::int32_t* const keys = keys_ + begin;
+    for (std::int64_t i = 0; i < t.rows; ++i) {
+      const std::int64_t from = gap(t, i, 1, begin), end = columns(t, i, 1, begin);
+      const std::int64_t none = queries_[first + i] + std::int64_t{first_};
+      if (from < end && keys[end - 1] - keys[from] == end - 1 - from) {  // they are consecutive
+        visit(i * tile + from, keys[from] - none, end - from);
+        continue;
+      }
+      for (std::int64_t j = from; j < end; ++j)
+        visit(i * tile + j, keys[j] - none, 1);
+    }
+  }
+
+  const std::int32_t *keys_, *queries_;
+  const float* values_;
+  std::int32_t first_;
+};
+
 /// Common members of a part of a pass, for the vector and the tile version.
 template <class Op, class T>
 class pass_base {

@@ -3,6 +3,7 @@
 #include "kernels/cpu/split.hpp"
 #include "kernels/cpu/targets.hpp"
 
+#include <functional>
 #include <omp.h>
 
 #undef HWY_TARGET_INCLUDE
@@ -57,9 +58,11 @@ class backward_part : backward_base<T> {
   backward_part(const attention_backward<T>& op,
                 const part& which,
                 const backward_scratch& scratch,
-                float* partial_dq)
+                float* partial_dq,
+                float* partial_dbias)
       : backward_base<T>(op, which, partial_dq),
         own_(scratch),
+        partial_dbias_(partial_dbias),
         Dp_(padded(a_.D)),
         Dvp_(padded(a_.Dv)) {}
 
@@ -115,10 +118,15 @@ class backward_part : backward_base<T> {
       const std::int64_t j = t * tile, at = place(t) * tile;
       score(q, next_, q.q, own_.key_columns + at * a_.D, a_.D, j, q.s);
       score(q, next_, own_.d_o, own_.value_columns + at * a_.Dv, a_.Dv, j, own_.ds);
+      if (op_.bias.values != nullptr)
+        head_bias(a_, in_, op_.bias, head).add(q, first, j, q.s);
       if (a_.p_drop > 0)
         slopes<true>(first, j, kept);
       else
         slopes<false>(first, j, kept);
+      if (partial_dbias_ != nullptr)
+        head_bias(a_, in_, op_.bias, head)
+            .add_slopes(q, first, j, own_.ds, partial_dbias_ + of_group * op_.bias.count);
       gather(q, next_, own_.ds, own_.keys + at * Dp_, Dp_, a_.D, j, own_.dq);
       scatter(j, q.s, own_.d_o, a_.Dv, own_.dv + at * Dvp_);
       scatter(j, own_.ds, q.q, a_.D, own_.dk + at * Dp_);
@@ -220,6 +228,7 @@ class backward_part : backward_base<T> {
   using backward_base<T>::which_, backward_base<T>::next_, backward_base<T>::partial_dq_;
   using backward_base<T>::k_, backward_base<T>::v_;
   backward_scratch own_;
+  float* const partial_dbias_;  ///< (heads of the group, bias.count) added to; null: not computed
   const std::int64_t Dp_, Dvp_;
 };
 
@@ -228,15 +237,18 @@ void attention_backward_part(const attention_backward<T>& op,
                              const part& which,
                              std::byte* memory,
                              std::int64_t key_tiles,
-                             float* partial_dq) {
+                             float* partial_dq,
+                             float* partial_dbias) {
   piece from(memory);
 #ifdef TROUPE_TILES
   if constexpr (std::is_same_v<T, bf16>)
-    if (may_go_by_tiles<T>() && sequence(op.shape, which.s).queries > few_queries)
+    if (may_go_by_tiles<T>() && op.bias.values == nullptr
+        && sequence(op.shape, which.s).queries > few_queries)
       return tiled_backward_part(op, which, {from, op.shape.D, op.shape.Dv, key_tiles}, partial_dq)
           .run();
 #endif
-  backward_part<T>(op, which, {from, op.shape.D, op.shape.Dv, key_tiles}, partial_dq).run();
+  backward_part<T>(op, which, {from, op.shape.D, op.shape.Dv, key_tiles}, partial_dq, partial_dbias)
+      .run();
 }
 
 }  // namespace
@@ -255,12 +267,17 @@ struct backward_plan {
   std::size_t thread_bytes;  ///< scratch per thread, enough for vectors and for tiles
   std::int64_t dq_floats;    ///< size of one partial dq
   std::int64_t partial_dqs;
+  std::int64_t turns;  ///< sequences are computed in turn by so many parts
+  std::int64_t parts;
+  std::int64_t dbias_floats;  ///< size of the dbias of a part; 0: not computed
 
   // If there are enough sequences and groups for all threads, none is cut. Otherwise each is cut by
   // key tiles. The parts take tiles in turns, because the first keys are seen by the most queries.
   // Each part has its own dq; they are added in order. The first part may use op.dq itself if that
-  // is float.
-  backward_plan(const attention_shape& a, int threads, bool in_place, bool tiled) {
+  // is float. With gradients of biases, a part computes several sequences one after the other, so
+  // that the memory for its dbias does not grow with their number.
+  backward_plan(
+      const attention_shape& a, std::int64_t biases, int threads, bool in_place, bool tiled) {
     const longest most = longest_of(a);
     const std::int64_t groups = std::max<std::int64_t>(1, a.S * a.G);
     const std::int64_t all = tiles(most.keys);
@@ -275,10 +292,13 @@ struct backward_plan {
     thread_bytes = std::max(by_vectors.used(), by_tiles.used());
     dq_floats = a.S == 0 ? 0 : a.query_starts[a.S] * a.H * a.D;
     partial_dqs = cuts == 1 ? 0 : cuts - (in_place ? 1 : 0);
+    turns = biases == 0 ? a.S : std::min(a.S, (4 * threads + a.G - 1) / a.G);
+    dbias_floats = a.H / a.G * biases;
+    parts = turns * a.G * cuts;
   }
   std::size_t bytes(int threads) const {
     return thread_bytes * std::size_t(threads)
-           + sizeof(float) * std::size_t(partial_dqs * dq_floats);
+           + sizeof(float) * std::size_t(partial_dqs * dq_floats + parts * dbias_floats);
   }
 };
 
@@ -314,31 +334,61 @@ void add_partial(const attention_backward<T>& op,
         });
 }
 
+// Adds the dbias of all parts in their order.
+template <class T>
+void add_partial_dbias(const attention_backward<T>& op,
+                       const float* partial,
+                       const backward_plan& plan) {
+  const std::int64_t floats = plan.dbias_floats;
+  std::fill_n(op.dbias, op.shape.H * op.bias.count, 0.0f);
+  for (std::int64_t p = 0; p < plan.parts; ++p) {
+    float* const to = op.dbias + p / plan.cuts % op.shape.G * floats;
+    std::transform(to, to + floats, partial + p * floats, to, std::plus<>());
+  }
+}
+
+template <class T>
+backward_plan plan_of(const attention_backward<T>& op, int threads) {
+  return {op.shape,
+          op.dbias == nullptr ? 0 : op.bias.count,
+          threads,
+          in_place<T>,
+          may_go_by_tiles<T>() && op.bias.values == nullptr};
+}
+
 }  // namespace
 
 template <class T>
 std::size_t scratch(const attention_backward<T>& op, int threads) {
-  return backward_plan(op.shape, threads, in_place<T>, may_go_by_tiles<T>()).bytes(threads);
+  return plan_of(op, threads).bytes(threads);
 }
 
 template <class T>
 void run(const attention_backward<T>& op, const context& in) {
   const attention_shape& a = op.shape;
-  const backward_plan plan(a, in.threads, in_place<T>, may_go_by_tiles<T>());
+  const backward_plan plan = plan_of(op, in.threads);
   std::byte* const memory = scratch_array<std::byte>(in, plan.bytes(in.threads));
   float* const partial
       = reinterpret_cast<float*>(memory + plan.thread_bytes * std::size_t(in.threads));
+  float* const partial_dbias = partial + plan.partial_dqs * plan.dq_floats;
 #pragma omp parallel for num_threads(in.threads) schedule(dynamic, 1)
-  for (std::int64_t p = 0; p < a.S * a.G * plan.cuts; ++p) {
+  for (std::int64_t p = 0; p < plan.parts; ++p) {
     std::byte* const own = memory + plan.thread_bytes * std::size_t(omp_get_thread_num());
     const std::int64_t cut = p % plan.cuts;
-    const part which{p / plan.cuts / a.G, p / plan.cuts % a.G, cut, plan.cuts};
     const std::int64_t dq = cut - (plan.cuts - plan.partial_dqs);
-    TROUPE_DISPATCH(attention_backward_part, T)
-    (op, which, own, plan.part_tiles, dq < 0 ? nullptr : partial + dq * plan.dq_floats);
+    float* const dbias = plan.dbias_floats == 0 ? nullptr : partial_dbias + p * plan.dbias_floats;
+    if (dbias != nullptr)
+      std::fill_n(dbias, plan.dbias_floats, 0.0f);
+    for (std::int64_t s = p / plan.cuts / a.G; s < a.S; s += plan.turns) {
+      const part which{s, p / plan.cuts % a.G, cut, plan.cuts};
+      TROUPE_DISPATCH(attention_backward_part, T)
+      (op, which, own, plan.part_tiles, dq < 0 ? nullptr : partial + dq * plan.dq_floats, dbias);
+    }
   }
   if (plan.cuts > 1)
     add_partial(op, partial, plan, in.threads);
+  if (op.dbias != nullptr)
+    add_partial_dbias(op, partial_dbias, plan);
 }
 
 template void run(const attention_backward<float>&, const context&);

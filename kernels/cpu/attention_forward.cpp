@@ -92,6 +92,8 @@ class forward_part : forward_base<T> {
         score_in_place(j);
       else
         score(q, next_, q.q, own_.columns + j * a_.D, a_.D, j, q.s);
+      if (op_.bias.values != nullptr)
+        head_bias(a_, in_, op_.bias, head).add(q, first, j, q.s);
       if (a_.p_drop > 0)
         soften<true>(first, j, kept);
       else
@@ -226,7 +228,7 @@ void attention_forward_part(const attention_forward<T>& op,
   piece from(memory);
 #ifdef TROUPE_TILES
   if constexpr (std::is_same_v<T, bf16>)
-    if (may_go_by_tiles<T>() && op.shape.scale > 0
+    if (may_go_by_tiles<T>() && op.shape.scale > 0 && op.bias.values == nullptr
         && sequence(op.shape, which.s).queries > few_queries)
       return tiled_forward_part(op, which, {from, op.shape.D, op.shape.Dv, copied_keys}).run();
 #endif

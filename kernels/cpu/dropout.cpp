@@ -39,9 +39,12 @@ HWY_INLINE stretch<T> stretch_at(const dropout_forward<T>& op, std::int64_t begi
 }
 
 template <bool Residual, bool Bias, class T>
-HWY_INLINE void scale_kept(const stretch<T>& at, const std::uint32_t* words, float p) {
+HWY_INLINE void scale_kept(const stretch<T>& at,
+                           const std::uint32_t* words,
+                           float p,
+                           float factor) {
   const hn::RebindToUnsigned<tag> du;
-  const vec scale = hn::Set(d, float(1 / (1 - double(p))));
+  const vec scale = hn::Set(d, float(double(factor) / (1 - double(p))));
   const auto threshold = hn::Set(du, drop_threshold(p));
   const T *x = at.x, *residual = at.residual, *bias = at.bias;
   T* y = at.y;
@@ -59,11 +62,16 @@ HWY_INLINE void scale_kept(const stretch<T>& at, const std::uint32_t* words, flo
 }
 
 template <class T>
-HWY_INLINE void scale_kept(const stretch<T>& at, const std::uint32_t* words, float p) {
+HWY_INLINE void scale_kept(const stretch<T>& at,
+                           const std::uint32_t* words,
+                           float p,
+                           float factor) {
   if (at.residual)
-    at.bias ? scale_kept<true, true>(at, words, p) : scale_kept<true, false>(at, words, p);
+    at.bias ? scale_kept<true, true>(at, words, p, factor)
+            : scale_kept<true, false>(at, words, p, factor);
   else
-    at.bias ? scale_kept<false, true>(at, words, p) : scale_kept<false, false>(at, words, p);
+    at.bias ? scale_kept<false, true>(at, words, p, factor)
+            : scale_kept<false, false>(at, words, p, factor);
 }
 
 // Within a sequence, element number and word number are equal, so rows do not matter. Random words
@@ -87,7 +95,7 @@ void dropout_range(const dropout_forward<T>& op, std::int64_t begin, std::int64_
       __builtin_prefetch(at.y + i, 1);
     }
     philox_words(words, before + at.n, op.key, op.sample[s], std::uint64_t(first / 4));
-    scale_kept(at, words + before, op.p);
+    scale_kept(at, words + before, op.p, op.scale);
     begin += at.n;
   }
 }
@@ -99,7 +107,15 @@ void kept_range(const dropout_forward<T>& op, std::int64_t begin, std::int64_t e
     const auto at = stretch_at(op, begin, end - begin);
     const T *x = at.x, *residual = at.residual, *bias = at.bias;
     T* y = at.y;
-    if (bias)
+    if (op.scale != 1) {
+      const vec scale = hn::Set(d, op.scale);
+      each(at.n, [=](std::int64_t i, auto step) HWY_ATTR {
+        const vec value = bias ? hn::Add(step.load(x + i), step.load(bias + i)) : step.load(x + i);
+        step.store(
+            residual ? hn::MulAdd(value, scale, step.load(residual + i)) : hn::Mul(value, scale),
+            y + i);
+      });
+    } else if (bias)
       each(at.n, [=](std::int64_t i, auto step) HWY_ATTR {
         const vec value = hn::Add(step.load(x + i), step.load(bias + i));
         step.store(residual ? hn::Add(value, step.load(residual + i)) : value, y + i);
@@ -147,7 +163,8 @@ void run(const dropout_backward<T>& op, const context& in) {
                          .p = op.p,
                          .key = op.key,
                          .sample = op.sample,
-                         .first_row = op.first_row},
+                         .first_row = op.first_row,
+                         .scale = op.scale},
       in);
 }
 

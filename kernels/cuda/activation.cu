@@ -17,7 +17,8 @@ __device__ __forceinline__ float sigmoid(float x, float& rest) {
   return s;
 }
 __device__ __forceinline__ float sigmoid(float x) {
-  return __fdividef(1.0f, 1.0f + __expf(-x));
+  float rest;
+  return sigmoid(x, rest);
 }
 
 // tanh(u) = 2 sigmoid(2u) - 1 gives gelu_tanh = x sigmoid(2u): no cancellation, one division.
@@ -67,31 +68,79 @@ struct gelu_erf {
   }
 };
 
-struct squared_relu {
-  // Not fmaxf, which would hide NaN.
-  static __device__ __forceinline__ float positive(float x) { return x <= 0.0f ? 0.0f : x; }
-  static __device__ __forceinline__ float value(float x) { return positive(x) * positive(x); }
-  static __device__ __forceinline__ float slope(float x) { return 2 * positive(x); }
+struct silu {
+  static __device__ __forceinline__ float value(float x) { return x * sigmoid(x); }
+  static __device__ __forceinline__ float slope(float x) {
+    float rest;
+    const float s = sigmoid(x, rest);
+    return fmaf(x * s, rest, s);
+  }
 };
 
-template <class Function, class T, int W>
+struct relu {
+  // Not fmaxf, which would hide NaN.
+  static __device__ __forceinline__ float value(float x) { return x <= 0.0f ? 0.0f : x; }
+  static __device__ __forceinline__ float slope(float x) { return x > 0.0f ? 1.0f : value(x); }
+};
+
+struct squared_relu {
+  static __device__ __forceinline__ float value(float x) { return relu::value(x) * relu::value(x); }
+  static __device__ __forceinline__ float slope(float x) { return 2 * relu::value(x); }
+};
+
+struct tanh {
+  static __device__ __forceinline__ float value(float x) { return tanhf(x); }
+  /// 4 e / (1 + e)^2, where 1 - tanh(x)^2 would cancel.
+  static __device__ __forceinline__ float slope(float x) {
+    const float e = __expf(-2.0f * fabsf(x)), s = __fdividef(1.0f, 1.0f + e);
+    return 4.0f * e * s * s;
+  }
+};
+
+struct quick_gelu {
+  static constexpr float steepness = 1.702f;
+  static __device__ __forceinline__ float value(float x) { return x * sigmoid(steepness * x); }
+  static __device__ __forceinline__ float slope(float x) {
+    float rest;
+    const float s = sigmoid(steepness * x, rest);
+    return fmaf(steepness * x * s, rest, s);
+  }
+};
+
+#define TROUPE_USE(name) \
+  case activation::name: \
+    return use(name());
+
+/// Calls `use` with the activation's functions. All threads branch alike and wait for memory
+/// anyway, so kernels need no instance for each activation.
+template <class Use>
+__device__ __forceinline__ void with_functions_of(activation kind, const Use& use) {
+  switch (kind) { TROUPE_EVERY_ACTIVATION(TROUPE_USE) }
+}
+
+#undef TROUPE_USE
+
+template <class T, int W>
 struct pointwise_forward {
   static constexpr int width = W, steps = 4;
   using inputs = bundle<T, W>;
   T* y;
   const T* x;
+  activation kind;
 
   __device__ __forceinline__ inputs load(std::int64_t i) const { return fetch<T, W>(x + i); }
   __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
     float out[W];
+    with_functions_of(kind, [&](auto functions) {
 #pragma unroll
-    for (int k = 0; k < W; ++k)
-      out[k] = Function::value(in[k]);
+      for (int k = 0; k < W; ++k)
+        out[k] = decltype(functions)::value(in[k]);
+    });
     put(y + i, out);
   }
 };
 
-template <class Function, class T, int W>
+template <class T, int W>
 struct pointwise_backward {
   static constexpr int width = W, steps = 2;
   struct inputs {
@@ -100,22 +149,25 @@ struct pointwise_backward {
   T* dx;
   const T* dy;
   const T* x;
+  activation kind;
 
   __device__ __forceinline__ inputs load(std::int64_t i) const {
     return {fetch<T, W>(x + i), fetch<T, W>(dy + i)};
   }
   __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
     float out[W];
+    with_functions_of(kind, [&](auto functions) {
 #pragma unroll
-    for (int k = 0; k < W; ++k)
-      out[k] = in.dy[k] * Function::slope(in.x[k]);
+      for (int k = 0; k < W; ++k)
+        out[k] = in.dy[k] * decltype(functions)::slope(in.x[k]);
+    });
     put(dx + i, out);
   }
 };
 
 // Output element i in row r = i / N: its gate is at i + r N, and its linear half N further.
 template <class T, int W>
-struct swiglu_forward {
+struct gated_forward {
   static constexpr int width = W, steps = 2;
   struct inputs {
     bundle<T, W> gate, linear;
@@ -124,6 +176,7 @@ struct swiglu_forward {
   const T* x;
   std::int64_t N;
   divider steps_of_row;
+  activation kind;
 
   __device__ __forceinline__ inputs load(std::int64_t i) const {
     const T* const gate = x + i + steps_of_row.quotient(unsigned(i / W)) * N;
@@ -131,17 +184,17 @@ struct swiglu_forward {
   }
   __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
     float out[W];
+    with_functions_of(kind, [&](auto functions) {
 #pragma unroll
-    for (int k = 0; k < W; ++k) {
-      const float g = in.gate[k];
-      out[k] = g * sigmoid(g) * in.linear[k];
-    }
+      for (int k = 0; k < W; ++k)
+        out[k] = decltype(functions)::value(in.gate[k]) * in.linear[k];
+    });
     put(y + i, out);
   }
 };
 
 template <class T, int W>
-struct swiglu_backward {
+struct gated_backward {
   static constexpr int width = W, steps = 2;
   struct inputs {
     bundle<T, W> gate, linear, dy;
@@ -151,6 +204,7 @@ struct swiglu_backward {
   const T* x;
   std::int64_t N;
   divider steps_of_row;
+  activation kind;
 
   __device__ __forceinline__ std::int64_t gate_at(std::int64_t i) const {
     return i + steps_of_row.quotient(unsigned(i / W)) * N;
@@ -161,49 +215,39 @@ struct swiglu_backward {
   }
   __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
     float of_gate[W], of_linear[W];
+    with_functions_of(kind, [&](auto functions) {
+      using function = decltype(functions);
 #pragma unroll
-    for (int k = 0; k < W; ++k) {
-      const float g = in.gate[k], up = in.dy[k];
-      float rest;
-      const float s = sigmoid(g, rest);
-      const float silu = g * s;
-      of_gate[k] = up * in.linear[k] * fmaf(silu, rest, s);
-      of_linear[k] = up * silu;
-    }
+      for (int k = 0; k < W; ++k) {
+        const float g = in.gate[k], up = in.dy[k];
+        of_gate[k] = up * in.linear[k] * function::slope(g);
+        of_linear[k] = up * function::value(g);
+      }
+    });
     T* const to = dx + gate_at(i);
     put(to, of_gate);
     put(to + N, of_linear);
   }
 };
 
-/// The gate of swiglu.
-struct silu {
-  static __device__ __forceinline__ float value(float x) { return x * sigmoid(x); }
-  static __device__ __forceinline__ float slope(float x) {
-    float rest;
-    const float s = sigmoid(x, rest);
-    return fmaf(x * s, rest, s);
-  }
-};
-template <class Function>
-constexpr bool is_gate = std::is_same_v<Function, silu>;
-
 constexpr int weighted_threads = 128;
 
 /// One block per row.
-template <class Function, class T, int W>
+template <class T, int W>
 __global__ void __launch_bounds__(weighted_threads)
-    weighted_forward_kernel(const weighted_activation_forward<T> op) {
+    weighted_forward_kernel(const activation_forward<T> op) {
   for (std::int64_t r = blockIdx.x; r < op.R; r += gridDim.x) {
     const float weight = op.weight[r];
-    const T* const x = op.x + r * op.N * (is_gate<Function> ? 2 : 1);
+    const T* const x = op.x + r * op.N * (op.gated ? 2 : 1);
     for (std::int64_t n = std::int64_t{threadIdx.x} * W; n < op.N; n += weighted_threads * W) {
       const auto at = fetch<T, W>(x + n);
       float out[W];
+      with_functions_of(op.kind, [&](auto functions) {
 #pragma unroll
-      for (int k = 0; k < W; ++k)
-        out[k] = weight * Function::value(at[k]);
-      if constexpr (is_gate<Function>) {
+        for (int k = 0; k < W; ++k)
+          out[k] = weight * decltype(functions)::value(at[k]);
+      });
+      if (op.gated) {
         const auto linear = fetch<T, W>(x + op.N + n);
 #pragma unroll
         for (int k = 0; k < W; ++k)
@@ -215,32 +259,40 @@ __global__ void __launch_bounds__(weighted_threads)
 }
 
 /// One block per row. A thread reads its elements before it writes them, because dx may alias x.
-template <class Function, class T, int W>
+template <class T, int W>
 __global__ void __launch_bounds__(weighted_threads)
-    weighted_backward_kernel(const weighted_activation_backward<T> op) {
+    weighted_backward_kernel(const activation_backward<T> op) {
   for (std::int64_t r = blockIdx.x; r < op.R; r += gridDim.x) {
     const float weight = op.weight[r];
-    const std::int64_t row = r * op.N * (is_gate<Function> ? 2 : 1);
+    const std::int64_t row = r * op.N * (op.gated ? 2 : 1);
     float sum = 0;
     for (std::int64_t n = std::int64_t{threadIdx.x} * W; n < op.N; n += weighted_threads * W) {
       const auto at = fetch<T, W>(op.x + row + n), dy = fetch<T, W>(op.dy + r * op.N + n);
-      float out[W];
-      if constexpr (is_gate<Function>) {
+      float value[W], out[W];
+      with_functions_of(op.kind, [&](auto functions) {
+        using function = decltype(functions);
+#pragma unroll
+        for (int k = 0; k < W; ++k) {
+          value[k] = function::value(at[k]);
+          out[k] = function::slope(at[k]);
+        }
+      });
+      if (op.gated) {
         const auto linear = fetch<T, W>(op.x + row + op.N + n);
         float of_linear[W];
 #pragma unroll
         for (int k = 0; k < W; ++k) {
-          const float value = Function::value(at[k]), up = weight * dy[k];
-          sum = fmaf(dy[k] * value, linear[k], sum);
-          of_linear[k] = up * value;
-          out[k] = up * linear[k] * Function::slope(at[k]);
+          const float up = weight * dy[k];
+          sum = fmaf(dy[k] * value[k], linear[k], sum);
+          of_linear[k] = up * value[k];
+          out[k] *= up * linear[k];
         }
         put(op.dx + row + op.N + n, of_linear);
       } else {
 #pragma unroll
         for (int k = 0; k < W; ++k) {
-          sum = fmaf(dy[k], Function::value(at[k]), sum);
-          out[k] = weight * dy[k] * Function::slope(at[k]);
+          sum = fmaf(dy[k], value[k], sum);
+          out[k] *= weight * dy[k];
         }
       }
       put(op.dx + row + n, out);
@@ -251,102 +303,61 @@ __global__ void __launch_bounds__(weighted_threads)
   }
 }
 
-template <class Function, class T>
-void weighted(const weighted_activation_forward<T>& op, const context& in) {
-  const auto grid = blocks_for(op.R, 16 * processors);
-  if (all_aligned(op.y, op.x) && op.N % wide<T> == 0)
-    launch(in, grid, weighted_threads, weighted_forward_kernel<Function, T, wide<T>>, op);
-  else
-    launch(in, grid, weighted_threads, weighted_forward_kernel<Function, T, 1>, op);
+template <class T>
+void run_weighted(const activation_forward<T>& op, bool vectors, const context& in) {
+  const auto kernel
+      = vectors ? &weighted_forward_kernel<T, wide<T>> : &weighted_forward_kernel<T, 1>;
+  launch(in, blocks_for(op.R, 16 * processors), weighted_threads, kernel, op);
 }
-template <class Function, class T>
-void weighted(const weighted_activation_backward<T>& op, const context& in) {
-  const auto grid = blocks_for(op.R, 16 * processors);
-  if (all_aligned(op.dx, op.dy, op.x) && op.N % wide<T> == 0)
-    launch(in, grid, weighted_threads, weighted_backward_kernel<Function, T, wide<T>>, op);
-  else
-    launch(in, grid, weighted_threads, weighted_backward_kernel<Function, T, 1>, op);
+template <class T>
+void run_weighted(const activation_backward<T>& op, bool vectors, const context& in) {
+  const auto kernel
+      = vectors ? &weighted_backward_kernel<T, wide<T>> : &weighted_backward_kernel<T, 1>;
+  launch(in, blocks_for(op.R, 16 * processors), weighted_threads, kernel, op);
 }
 
-template <class Op>
-void run_weighted(const Op& op, const context& in) {
-  switch (op.kind) {
-    case activation::gelu_tanh:
-      return weighted<gelu_tanh>(op, in);
-    case activation::gelu_erf:
-      return weighted<gelu_erf>(op, in);
-    case activation::squared_relu:
-      return weighted<squared_relu>(op, in);
-    case activation::swiglu:
-      return weighted<silu>(op, in);
-  }
-}
-
-template <class Function, class T>
-void pointwise(const activation_forward<T>& op, const context& in) {
-  each_flat<wide<T>>(in, op.R * op.N, all_aligned(op.y, op.x), [&](auto width) {
-    return pointwise_forward<Function, T, width()>{op.y, op.x};
-  });
-}
-
-template <class Function, class T>
-void pointwise(const activation_backward<T>& op, const context& in) {
-  each_flat<wide<T>>(in, op.R * op.N, all_aligned(op.dx, op.dy, op.x), [&](auto width) {
-    return pointwise_backward<Function, T, width()>{op.dx, op.dy, op.x};
+template <class T>
+void run_op(const activation_forward<T>& op, const context& in) {
+  const bool aligned = all_aligned(op.y, op.x), vectors = aligned && op.N % wide<T> == 0;
+  if (op.weight)
+    return run_weighted(op, vectors, in);
+  if (!op.gated)
+    return each_flat<wide<T>>(in, op.R * op.N, aligned, [&](auto width) {
+      return pointwise_forward<T, width()>{op.y, op.x, op.kind};
+    });
+  each_in_rows<
+      wide<T>>(in, op.R, op.N, vectors, [&](auto width, std::int64_t r, const divider& steps) {
+    return gated_forward<T, width()>{op.y + r * op.N, op.x + 2 * r * op.N, op.N, steps, op.kind};
   });
 }
 
 template <class T>
-void swiglu(const activation_forward<T>& op, const context& in) {
-  const bool vectors = all_aligned(op.y, op.x) && op.N % wide<T> == 0;
-  each_in_rows<wide<T>>(
-      in, op.R, op.N, vectors, [&](auto width, std::int64_t r, const divider& steps) {
-        return swiglu_forward<T, width()>{op.y + r * op.N, op.x + 2 * r * op.N, op.N, steps};
-      });
-}
-
-template <class T>
-void swiglu(const activation_backward<T>& op, const context& in) {
-  const bool vectors = all_aligned(op.dx, op.dy, op.x) && op.N % wide<T> == 0;
+void run_op(const activation_backward<T>& op, const context& in) {
+  const bool aligned = all_aligned(op.dx, op.dy, op.x), vectors = aligned && op.N % wide<T> == 0;
+  if (op.weight)
+    return run_weighted(op, vectors, in);
+  if (!op.gated)
+    return each_flat<wide<T>>(in, op.R * op.N, aligned, [&](auto width) {
+      return pointwise_backward<T, width()>{op.dx, op.dy, op.x, op.kind};
+    });
   each_in_rows<wide<T>>(
       in, op.R, op.N, vectors, [&](auto width, std::int64_t r, const divider& steps) {
         const std::int64_t at = 2 * r * op.N;
-        return swiglu_backward<T, width()>{op.dx + at, op.dy + r * op.N, op.x + at, op.N, steps};
+        return gated_backward<T, width()>{
+            op.dx + at, op.dy + r * op.N, op.x + at, op.N, steps, op.kind};
       });
-}
-
-template <class Op>
-void run_op(const Op& op, const context& in) {
-  switch (op.kind) {
-    case activation::gelu_tanh:
-      return pointwise<gelu_tanh>(op, in);
-    case activation::gelu_erf:
-      return pointwise<gelu_erf>(op, in);
-    case activation::squared_relu:
-      return pointwise<squared_relu>(op, in);
-    case activation::swiglu:
-      return swiglu(op, in);
-  }
 }
 
 }  // namespace
 
-#define TROUPE_INSTANTIATE(T)                                              \
-  template <>                                                              \
-  void run(const activation_forward<T>& op, const context& in) {           \
-    run_op(op, in);                                                        \
-  }                                                                        \
-  template <>                                                              \
-  void run(const activation_backward<T>& op, const context& in) {          \
-    run_op(op, in);                                                        \
-  }                                                                        \
-  template <>                                                              \
-  void run(const weighted_activation_forward<T>& op, const context& in) {  \
-    run_weighted(op, in);                                                  \
-  }                                                                        \
-  template <>                                                              \
-  void run(const weighted_activation_backward<T>& op, const context& in) { \
-    run_weighted(op, in);                                                  \
+#define TROUPE_INSTANTIATE(T)                                     \
+  template <>                                                     \
+  void run(const activation_forward<T>& op, const context& in) {  \
+    run_op(op, in);                                               \
+  }                                                               \
+  template <>                                                     \
+  void run(const activation_backward<T>& op, const context& in) { \
+    run_op(op, in);                                               \
   }
 TROUPE_INSTANTIATE(float)
 TROUPE_INSTANTIATE(bf16)

@@ -133,6 +133,12 @@ __device__ __forceinline__ bool seen(const attention_work& a, int query, int key
   return unsigned(query - key) <= a.reach;
 }
 
+/// Bias of a visible pair of positions, for exponents to base 2.
+template <class T>
+__device__ __forceinline__ float bias2_of(const score_bias<T>& bias, int h, int query, int key) {
+  return bias.values[h * bias.count + (std::int64_t{key} - query - bias.first)] * log2_e;
+}
+
 /// The keys of a sequence in tiles; positions ascend.
 struct key_tiles {
   const std::int32_t* positions;  ///< (rows)

@@ -12,10 +12,12 @@ namespace {
 // and iterates over the keys, for dq. A third kernel runs first and computes what both need per
 // row.
 
-/// Scratch: delta of each row and head, and the position range of each query tile.
+/// Scratch: delta of each row and head, the position range of each query tile, and its gradients of
+/// biases.
 struct prepared {
   float* center;  ///< (query rows, H)
   span* spans;    ///< (tile numbers)
+  float* dbias;   ///< (tile numbers, H, bias.count); null: not computed
 };
 
 constexpr int prepare_threads = 256;
@@ -144,7 +146,10 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
                               && (query >= n || key >= at.rows
                                   || !seen(a, own.query_position[query], own.key_position[key]));
           unseen |= unsigned(hidden) << (Rows * c + r);
-          p[r][c] = hidden ? 0.0F : exp2f(p[r][c] * a.scale2 - own.lse2[query]);
+          float own_bias = 0;
+          if (op.bias.values != nullptr && !hidden)
+            own_bias = bias2_of(op.bias, h, own.query_position[query], own.key_position[key]);
+          p[r][c] = hidden ? 0.0F : exp2f(p[r][c] * a.scale2 + own_bias - own.lse2[query]);
         }
       // Kept in shared memory during the next product: for D = 128 there are too few registers.
       store_weights(own.weights, p);
@@ -197,6 +202,49 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
   write_rows<Rows, Dp, T>(a.vectors, dv, factor, {op.dv + value_place, a.value_row, at.rows, Dv});
 }
 
+/// Adds ds (keys, queries) of a tile to `to` (bias.count). Each thread has distances of its own,
+/// and adds queries in order.
+template <int Threads, class T>
+__device__ __forceinline__ void add_distances(const score_bias<T>& bias,
+                                              const backward_tiles& own,
+                                              span queries,
+                                              int rows,
+                                              int keys,
+                                              float* to) {
+  const int low = max(own.key_position[0] - queries.high, bias.first);
+  const int high = min(own.key_position[keys - 1] - queries.low, bias.first + int(bias.count) - 1);
+#pragma unroll 1
+  for (int distance = low + int(threadIdx.x); distance <= high; distance += Threads) {
+    float sum = 0;
+    for (int i = 0; i < rows; ++i) {
+      const int key = own.query_position[i] + distance;
+      int j = min(key - own.key_position[0], keys - 1);  // positions ascend: no key is further on
+      while (j >= 0 && own.key_position[j] > key)
+        --j;
+      if (j >= 0 && own.key_position[j] == key)
+        sum += own.weights[weight_place(j, i)];
+    }
+    to[distance - bias.first] += sum;
+  }
+}
+
+constexpr int sum_threads = 256;
+
+template <class T>
+__global__ void __launch_bounds__(sum_threads) sum_distances(const attention_backward<T> op,
+                                                             const attention_work a,
+                                                             const float* of,
+                                                             int tiles) {
+  const std::int64_t n = a.H * op.bias.count;
+  const std::int64_t i = std::int64_t{blockIdx.x} * sum_threads + int(threadIdx.x);
+  if (i >= n)
+    return;
+  float sum = 0;
+  for (int t = 0; t < tiles; ++t)
+    sum += of[t * n + i];
+  op.dbias[i] = sum;
+}
+
 // --- dq: a thread's rows are queries, its columns are keys --------------------------------------
 
 template <class T, int Dp, int Rows>
@@ -205,9 +253,15 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
   __shared__ backward_tiles own;
   const int number = int(gridDim.x - 1 - blockIdx.x);  // longest tiles first, as in forward
   const tile_place at = find_tile(a.query_starts, a.S, number);
+  const int h = int(blockIdx.y), per_group = int(a.H / a.G), g = h / per_group;
+  float* dbias = nullptr;
+  if (from.dbias != nullptr) {
+    dbias = from.dbias + (number * a.H + h) * op.bias.count;
+    for (int x = int(threadIdx.x); x < op.bias.count; x += threads_of<Rows>)
+      dbias[x] = 0;
+  }
   if (at.rows <= 0)
     return;
-  const int h = int(blockIdx.y), per_group = int(a.H / a.G), g = h / per_group;
   const int first_key = a.key_starts[at.s];
   const key_tiles keys{a.key_position + first_key, a.key_starts[at.s + 1] - first_key};
   const span queries = from.spans[number];
@@ -256,10 +310,17 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
                             && (query >= at.rows || key >= n
                                 || !seen(a, own.query_position[query], own.key_position[key]));
         const float m = kept >> (4 * r + c) & 1 ? a.rest : 0.0F;
-        const float probability = exp2f(p[r][c] * a.scale2 - own.lse2[query]);
+        float own_bias = 0;
+        if (op.bias.values != nullptr && !hidden)
+          own_bias = bias2_of(op.bias, h, own.query_position[query], own.key_position[key]);
+        const float probability = exp2f(p[r][c] * a.scale2 + own_bias - own.lse2[query]);
         ds[r][c] = hidden ? 0.0F : probability * (m * ds[r][c] - own.center[query]);
       }
     store_weights(own.weights, ds);
+    if (dbias != nullptr) {
+      __syncthreads();
+      add_distances<threads_of<Rows>>(op.bias, own, queries, at.rows, n, dbias);
+    }
     add_weighted<Rows, Dp, T>(a.vectors, dq, own.weights, own.hand, k_rows);
   }
 
@@ -272,19 +333,28 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
 
 struct scratch_plan {
   std::size_t centers;  ///< in bytes
+  std::size_t spans;    ///< in bytes
   std::size_t bytes;
 
-  explicit scratch_plan(const attention_shape& a)
-      : centers(std::size_t(ceil_div(a.query_rows * a.H * 4, 16) * 16)),
-        bytes(centers + std::size_t(tile_numbers(a.query_rows, a.S)) * sizeof(span)) {}
+  template <class T>
+  explicit scratch_plan(const attention_backward<T>& op)
+      : centers(std::size_t(ceil_div(op.shape.query_rows * op.shape.H * 4, 16) * 16)) {
+    const auto tiles = std::size_t(tile_numbers(op.shape.query_rows, op.shape.S));
+    spans = tiles * sizeof(span);
+    bytes = centers + spans;
+    if (op.dbias != nullptr)
+      bytes += tiles * std::size_t(op.shape.H * op.bias.count) * sizeof(float);
+  }
 };
 
 template <class T>
 prepared prepare_rows(const attention_backward<T>& op, const attention_work& a, const context& in) {
-  const scratch_plan plan(op.shape);
+  const scratch_plan plan(op);
   auto* const memory = scratch_array<std::byte>(in, plan.bytes);
-  const prepared rows{reinterpret_cast<float*>(memory),
-                      reinterpret_cast<span*>(memory + plan.centers)};
+  const prepared rows{
+      reinterpret_cast<float*>(memory),
+      reinterpret_cast<span*>(memory + plan.centers),
+      op.dbias == nullptr ? nullptr : reinterpret_cast<float*>(memory + plan.centers + plan.spans)};
   launch(in,
          dim3(unsigned(tile_numbers(a.query_rows, a.S)), unsigned(a.H)),
          dim3(prepare_threads),
@@ -315,6 +385,15 @@ void backward_own(const attention_backward<T>& op,
          op,
          a,
          rows);
+  if (op.dbias != nullptr)
+    launch(in,
+           dim3(unsigned(ceil_div(a.H * op.bias.count, sum_threads))),
+           dim3(sum_threads),
+           sum_distances<T>,
+           op,
+           a,
+           rows.dbias,
+           int(tile_numbers(a.query_rows, a.S)));
 }
 
 template <class T>
@@ -324,7 +403,9 @@ attention_work backward_work(const attention_backward<T>& op) {
 
 template <class T>
 bool takes(const attention_backward<T>& op) {
-  return tensor_cores_take_rows<T>(op.shape, {op.dq, op.dk, op.dv, op.d_o, op.o, op.q, op.k, op.v});
+  return op.bias.values == nullptr
+         && tensor_cores_take_rows<T>(op.shape,
+                                      {op.dq, op.dk, op.dv, op.d_o, op.o, op.q, op.k, op.v});
 }
 
 template <class T>
@@ -361,7 +442,7 @@ void compute(const attention_backward<T>& op, const context& in) {
 template <class T>
 std::size_t scratch(const attention_backward<T>& op) {
   check_attention(op.shape);
-  return attention_scratch(op, scratch_plan(op.shape).bytes);
+  return attention_scratch(op, scratch_plan(op).bytes);
 }
 
 #define TROUPE_DEFINE(T)                                                             \

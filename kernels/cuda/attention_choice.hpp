@@ -80,8 +80,9 @@ template <class Op>
 void run_own(const Op& op, own_kernels by, const context& in);
 
 /// True for 16-bit heads of up to 256 elements, in multiples of eight, with rows aligned to 16
-/// bytes, and at least 16 queries in some sequence (one instruction takes 16). With few queries and
-/// many keys, as in decoding, the scalar kernels are better: they spread the work over the keys.
+/// bytes, no biases, and at least 16 queries in some sequence (one instruction takes 16). With few
+/// queries and many keys, as in decoding, the scalar kernels are better: they spread the work over
+/// the keys.
 template <class Op>
 bool tensor_cores_take(const Op& op);
 
@@ -96,7 +97,7 @@ concept may_be_served = requires(const attention_library& x, const Op& op) {
 template <may_be_served Op>
 attention_library* library_for(const Op& op, attention_library* library = chosen_attention()) {
   const bool some = op.shape.query_rows > 0 && op.shape.key_rows > 0;
-  if (library == nullptr || !some)
+  if (library == nullptr || !some || op.bias.values != nullptr)
     return nullptr;
   if (library->serves(op))
     return library;

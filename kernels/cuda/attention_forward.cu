@@ -147,6 +147,9 @@ __global__ void __launch_bounds__(threads, blocks<Dp>)
             && (first_column + c >= n
                 || !seen(a, own.query_position[first_row + r], own.key_position[first_column + c])))
           s[r][c] = -infinity;
+        else if (op.bias.values != nullptr && first_row + r < at.rows)
+          s[r][c] += bias2_of(
+              op.bias, h, own.query_position[first_row + r], own.key_position[first_column + c]);
       }
     soften<Dp>(s, so_far, o);
     if (a.p_drop > 0) {
@@ -261,7 +264,7 @@ void forward_own(const attention_forward<T>& op, const context& in) {
 
 template <class T>
 bool takes(const attention_forward<T>& op) {
-  return tensor_cores_take_rows<T>(op.shape, {op.o, op.q, op.k, op.v});
+  return op.bias.values == nullptr && tensor_cores_take_rows<T>(op.shape, {op.o, op.q, op.k, op.v});
 }
 
 template <class T>

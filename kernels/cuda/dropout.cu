@@ -75,7 +75,7 @@ struct dropout_body {
       float value = in.x[k] + in.bias[k];
       if constexpr (Drops)
         value = words[k] < threshold ? 0.0f : value;
-      out[k] = fmaf(value, Drops ? scale : 1.0f, in.residual[k]);
+      out[k] = fmaf(value, scale, in.residual[k]);
     }
     put(y + i, out);
   }
@@ -100,7 +100,7 @@ void run_rows(const dropout_forward<T>& op, const context& in) {
             .rows_of_sequence = divider(Drops ? op.T_ : 1),
             .key = op.key,
             .threshold = drop_threshold(op.p),
-            .scale = float(1 / (1 - double(op.p)))};
+            .scale = float(double(op.scale) / (1 - double(op.p)))};
       });
 }
 
@@ -123,7 +123,8 @@ void run_op(const dropout_backward<T>& op, const context& in) {
                             .p = op.p,
                             .key = op.key,
                             .sample = op.sample,
-                            .first_row = op.first_row},
+                            .first_row = op.first_row,
+                            .scale = op.scale},
          in);
 }
 

@@ -2,8 +2,8 @@
 // matrix is stored.
 // For query row i and key row j of one sequence, head h of group g = h / (H / G):
 //
-//   s[i,j]  = scale * q[i,h] . k[j,g]     where 0 <= query_position[i] - key_position[j]
-//                                         <= window, or not causal
+//   s[i,j]  = scale * q[i,h] . k[j,g] + bias[h, key_position[j] - query_position[i]]
+//             where 0 <= query_position[i] - key_position[j] <= window, or not causal
 //   lse[i]  = log sum_j exp(s[i,j])       p[i,j] = exp(s[i,j] - lse[i])
 //   m[i,j]  = dropout of p: 0 or 1 / (1 - p_drop); 1 without dropout
 //   o[i,h]  = sum_j p[i,j] * m[i,j] * v[j,g]
@@ -17,6 +17,7 @@
 //
 //   dv[j] = sum_i p m do[i]     ds[i,j] = p (m do[i] . v[j] - delta[i])
 //   dq[i] = scale * sum_j ds[i,j] k[j]     dk[j] = scale * sum_i ds[i,j] q[i]
+//   dbias[h,x] = sum of ds[i,j] over all pairs with key_position[j] - query_position[i] = x
 //
 // Rows are described by positions and cumulative lengths. This covers packed sequences, KV caches
 // (fewer query rows than key rows) and context parallelism (any subset of rows). Key positions
@@ -83,6 +84,15 @@ struct attention_shape {
   bool same_bits = true;
 };
 
+/// Biases of scores by head and distance, key position minus query position. Every visible pair has
+/// a distance of `first` to `first` + `count` - 1.
+template <class T>
+struct score_bias {
+  const accumulator<T>* values = nullptr;  ///< (H, count); null: no bias
+  std::int64_t count = 0;                  ///< distances
+  std::int32_t first = 0;                  ///< the lowest distance
+};
+
 template <class T>
 struct attention_forward {
   T* o;        ///< (query rows, H, Dv) written, contiguous
@@ -91,6 +101,7 @@ struct attention_forward {
   const T* k;
   const T* v;
   attention_shape shape;
+  score_bias<T> bias = {};
 };
 
 template <class T>
@@ -105,6 +116,8 @@ struct attention_backward {
   const T* k;
   const T* v;
   attention_shape shape;
+  score_bias<T> bias = {};
+  accumulator<T>* dbias = nullptr;  ///< (H, bias.count) written; null: not computed
 };
 
 /// Writes row r of new keys and values, with its position, to row at[r] of a KV cache.
@@ -193,14 +206,17 @@ template <class T>
 std::int64_t bytes_moved(const attention_forward<T>& op) {
   const auto& a = op.shape;
   const std::int64_t queries = query_rows(a), keys = key_rows(a);
-  return std::int64_t{sizeof(T)} * (a.D + a.Dv) * (queries * a.H + keys * a.G) + 4 * queries * a.H;
+  return std::int64_t{sizeof(T)} * (a.D + a.Dv) * (queries * a.H + keys * a.G) + 4 * queries * a.H
+         + std::int64_t{sizeof(accumulator<T>)} * a.H * op.bias.count;
 }
 template <class T>
 std::int64_t bytes_moved(const attention_backward<T>& op) {
   const auto& a = op.shape;
   const std::int64_t queries = query_rows(a), keys = key_rows(a);
   return std::int64_t{sizeof(T)} * 2 * (a.D + a.Dv) * (queries * a.H + keys * a.G)
-         + 4 * queries * a.H;
+         + 4 * queries * a.H
+         + std::int64_t{sizeof(accumulator<T>)} * a.H * op.bias.count
+               * (op.dbias == nullptr ? 1 : 2);
 }
 
 template <class T>

@@ -1,7 +1,7 @@
 // Dropout with bias and residual add:
 //
 //   y[r,c] = residual[r,c] + (x[r,c] + bias[c]) * m[r,c]
-//   m[r,c] = 0 with probability p, else 1 / (1 - p)
+//   m[r,c] = 0 with probability p, else scale / (1 - p)
 //
 // The rows may be a part of the micro-batch: row r is row q = first_row + r of the micro-batch, in
 // sequence q / T. The element is dropped if random word (q % T) * C + c of stream sample[q / T] is
@@ -32,6 +32,7 @@ struct dropout_forward {
   std::int64_t first_row = 0;
   const T* bias
       = nullptr;  ///< (C) bias of a row-parallel product, added after the all-reduce; or null
+  float scale = 1;
 };
 
 template <class T>
@@ -44,15 +45,17 @@ struct dropout_backward {
   std::uint64_t key;
   const std::uint64_t* sample;
   std::int64_t first_row = 0;
+  float scale = 1;
 };
 
 template <class T>
 constexpr std::int64_t flops(const dropout_forward<T>& op) {
-  return op.R * op.C * ((op.p > 0 ? 1 : 0) + (op.residual ? 1 : 0) + (op.bias ? 1 : 0));
+  return op.R * op.C
+         * ((op.p > 0 || op.scale != 1 ? 1 : 0) + (op.residual ? 1 : 0) + (op.bias ? 1 : 0));
 }
 template <class T>
 constexpr std::int64_t flops(const dropout_backward<T>& op) {
-  return op.p > 0 ? op.R * op.C : 0;
+  return op.p > 0 || op.scale != 1 ? op.R * op.C : 0;
 }
 template <class T>
 constexpr std::int64_t bytes_moved(const dropout_forward<T>& op) {

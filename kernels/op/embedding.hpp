@@ -1,4 +1,5 @@
-// Token embedding, with optional learned position embedding.
+// Token embedding, with optional learned position embedding. Without positions it also gathers rows
+// of a variable, and its backward pass scatters them (runtime/autograd/rows.cpp).
 //
 //   y[r] = table[id[r]] + position_table[position[r]]
 //

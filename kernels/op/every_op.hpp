@@ -23,6 +23,7 @@
 #include "kernels/op/norm.hpp"
 #include "kernels/op/permute.hpp"
 #include "kernels/op/registry.hpp"
+#include "kernels/op/relative_bias.hpp"
 #include "kernels/op/rope.hpp"
 #include "kernels/op/route.hpp"
 #include "kernels/op/sample.hpp"

@@ -9,20 +9,34 @@
 
 namespace troupe::kernels {
 
-/// activation.hpp
-enum class activation : std::uint8_t { gelu_tanh, gelu_erf, swiglu, squared_relu };
-inline constexpr activation every_activation[]
-    = {activation::gelu_tanh, activation::gelu_erf, activation::swiglu, activation::squared_relu};
+// X(activation): the functions of activation.hpp, each from one number to one number.
+#define TROUPE_EVERY_ACTIVATION(X) \
+  X(gelu_tanh)                     \
+  X(gelu_erf)                      \
+  X(silu)                          \
+  X(squared_relu)                  \
+  X(relu)                          \
+  X(tanh)                          \
+  X(quick_gelu)
+
+#define TROUPE_ENUMERATE(name) name,
+#define TROUPE_VALUE(name) activation::name,
+#define TROUPE_EPILOGUE(name) epilogue::name,
+#define TROUPE_NAME(name) #name,
+
+/// Whether an activation is gated is a choice beside it.
+enum class activation : std::uint8_t { TROUPE_EVERY_ACTIVATION(TROUPE_ENUMERATE) };
+inline constexpr activation every_activation[] = {TROUPE_EVERY_ACTIVATION(TROUPE_VALUE)};
 
 /// The name in a model's configuration.
 constexpr std::string_view text(activation kind) {
-  constexpr std::string_view names[] = {"gelu_tanh", "gelu_erf", "swiglu", "squared_relu"};
+  constexpr std::string_view names[] = {TROUPE_EVERY_ACTIVATION(TROUPE_NAME)};
   return names[std::size_t(kind)];
 }
 
-/// Input width per unit of output width.
-constexpr std::int64_t fan_in(activation kind) {
-  return kind == activation::swiglu ? 2 : 1;
+/// Input width per unit of output width of an activation, gated or not.
+constexpr std::int64_t fan_in(bool gated) {
+  return gated ? 2 : 1;
 }
 
 /// norm.hpp
@@ -36,31 +50,24 @@ inline constexpr route_score every_route_score[] = {route_score::softmax_of_chos
                                                     route_score::sqrt_softplus};
 
 /// linear.hpp: the activation that a product applies to its result before writing it.
-enum class epilogue : std::uint8_t { none, gelu_tanh, gelu_erf, squared_relu };
+enum class epilogue : std::uint8_t { none, TROUPE_EVERY_ACTIVATION(TROUPE_ENUMERATE) };
 inline constexpr epilogue every_epilogue[]
-    = {epilogue::none, epilogue::gelu_tanh, epilogue::gelu_erf, epilogue::squared_relu};
+    = {epilogue::none, TROUPE_EVERY_ACTIVATION(TROUPE_EPILOGUE)};
+
+#undef TROUPE_ENUMERATE
+#undef TROUPE_VALUE
+#undef TROUPE_EPILOGUE
+#undef TROUPE_NAME
 
 /// The epilogue of an activation, or `none` for gated ones: their input is wider than their output.
-constexpr epilogue epilogue_of(activation kind) {
-  switch (kind) {
-    case activation::gelu_tanh:
-      return epilogue::gelu_tanh;
-    case activation::gelu_erf:
-      return epilogue::gelu_erf;
-    case activation::squared_relu:
-      return epilogue::squared_relu;
-    case activation::swiglu:
-      break;
-  }
-  return epilogue::none;
+constexpr epilogue epilogue_of(activation kind, bool gated = false) {
+  return gated ? epilogue::none : epilogue(int(kind) + 1);
 }
 
 /// The activation of an epilogue other than `none`.
 constexpr activation activation_of(epilogue x) {
-  for (const activation kind : every_activation)
-    if (epilogue_of(kind) == x && x != epilogue::none)
-      return kind;
-  return activation::gelu_tanh;
+  return activation(int(x) - 1);
 }
+static_assert(activation_of(epilogue::quick_gelu) == activation::quick_gelu);
 
 }  // namespace troupe::kernels

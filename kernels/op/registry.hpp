@@ -72,6 +72,8 @@ enum class operation_memory : std::uint8_t {
   X(norm_backward_input, layer, backend)            \
   X(norm_backward_weight, layer, backend)           \
   X(permute, layer, backend)                        \
+  X(relative_bias_forward, layer, backend)          \
+  X(relative_bias_backward, layer, backend)         \
   X(rope, layer, backend)                           \
   X(route, state, backend)                          \
   X(route_backward, state, backend)                 \
@@ -85,9 +87,7 @@ enum class operation_memory : std::uint8_t {
   X(square_norm, state, backend)                    \
   X(square_norms, state, backend)                   \
   X(unpermute, layer, backend)                      \
-  X(unpermute_backward_weight, layer, backend)      \
-  X(weighted_activation_forward, layer, backend)    \
-  X(weighted_activation_backward, layer, backend)
+  X(unpermute_backward_weight, layer, backend)
 
 enum class operation_name : std::uint8_t {
 #define TROUPE_ENUMERATE(op, types, memory) op,

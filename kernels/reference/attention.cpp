@@ -45,6 +45,9 @@ struct geometry : attention_shape {
     const auto word = philox_word(key, stream, attention_word(first_head + at.h, key_position[j]));
     return word < drop_threshold(p_drop) ? 0 : 1 / (1 - double(p_drop));
   }
+  std::int64_t distance(const query_index& at, std::int64_t j) const {
+    return std::int64_t{key_position[j]} - query_position[at.i];
+  }
   template <class Visit>
   void each_row(Visit visit) const {
     for (std::int64_t s = 0; s < S; ++s) {
@@ -63,6 +66,15 @@ struct geometry : attention_shape {
   }
 };
 
+template <class T>
+std::int64_t bias_at(const score_bias<T>& bias, std::int64_t h, std::int64_t distance) {
+  return h * bias.count + distance - bias.first;
+}
+template <class T>
+double bias_of(const score_bias<T>& bias, std::int64_t h, std::int64_t distance) {
+  return bias.values == nullptr ? 0.0 : double(bias.values[bias_at(bias, h, distance)]);
+}
+
 template <class A, class B>
 double dot(const A* a, const B* b, std::int64_t n) {
   double sum = 0;
@@ -79,8 +91,10 @@ void run(const attention_forward<T>& op) {
   std::vector<double> o(static_cast<std::size_t>(a.Dv));
   a.each_row([&](const query_index& at) {
     const T* q = op.q + a.query(at);
-    const auto score
-        = [&](std::int64_t j) { return double(a.scale) * dot(q, op.k + a.key_of(at, j), a.D); };
+    const auto score = [&](std::int64_t j) {
+      return double(a.scale) * dot(q, op.k + a.key_of(at, j), a.D)
+             + bias_of(op.bias, at.h, a.distance(at, j));
+    };
     double largest = -std::numeric_limits<double>::infinity(), sum = 0;
     a.each_visible_key(at, [&](std::int64_t j) { largest = std::max(largest, score(j)); });
     a.each_visible_key(at, [&](std::int64_t j) { sum += std::exp(score(j) - largest); });
@@ -104,6 +118,7 @@ void run(const attention_backward<T>& op) {
   std::vector<double> dq(static_cast<std::size_t>(a.D));
   std::vector<double> dk(static_cast<std::size_t>(keys * a.D));   // (.., G, D)
   std::vector<double> dv(static_cast<std::size_t>(keys * a.Dv));  // (.., G, Dv)
+  std::vector<double> dbias(op.dbias == nullptr ? 0 : std::size_t(a.H * op.bias.count));
 
   a.each_row([&](const query_index& at) {
     const T* q = op.q + a.query(at);
@@ -114,8 +129,12 @@ void run(const attention_backward<T>& op) {
     a.each_visible_key(at, [&](std::int64_t j) {
       const T* k = op.k + a.key_of(at, j);
       const T* v = op.v + a.value_of(at, j);
-      const double p = std::exp(double(a.scale) * dot(q, k, a.D) - lse), m = a.mask(at, j);
+      const double score
+          = double(a.scale) * dot(q, k, a.D) + bias_of(op.bias, at.h, a.distance(at, j));
+      const double p = std::exp(score - lse), m = a.mask(at, j);
       const double ds = p * (m * dot(d_o, v, a.Dv) - delta);
+      if (op.dbias != nullptr)
+        dbias[std::size_t(bias_at(op.bias, at.h, a.distance(at, j)))] += ds;
       const std::int64_t key = j * a.G + a.group_of(at.h);
       for (std::int64_t d = 0; d < a.D; ++d) {
         dq[std::size_t(d)] += double(a.scale) * ds * double(k[d]);
@@ -128,6 +147,7 @@ void run(const attention_backward<T>& op) {
       op.dq[a.query(at) + d] = T(dq[std::size_t(d)]);
   });
 
+  std::copy(dbias.begin(), dbias.end(), op.dbias);
   for (std::int64_t j = 0; j < a.key_starts[a.S]; ++j) {
     for (std::int64_t g = 0; g < a.G; ++g) {
       const std::int64_t key = j * a.G + g;

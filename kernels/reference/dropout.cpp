@@ -8,11 +8,11 @@ namespace {
 template <class Op>
 double mask(const Op& op, std::int64_t r, std::int64_t c) {
   if (op.p == 0)
-    return 1;  // sample may be null
+    return double(op.scale);  // sample may be null
   const std::int64_t q = op.first_row + r;
   const auto index = std::uint64_t((q % op.T_) * op.C + c);
   const bool dropped = philox_word(op.key, op.sample[q / op.T_], index) < drop_threshold(op.p);
-  return dropped ? 0 : 1 / (1 - double(op.p));
+  return dropped ? 0 : double(op.scale) / (1 - double(op.p));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ inline double gelu_erf_slope(double x) {
   return (1 + std::erf(x / std::numbers::sqrt2)) / 2 + x * density;
 }
 
-/// NaN stays NaN.
+/// NaN stays NaN, as in all of them.
 inline double squared_relu(double x) {
   return x <= 0 ? 0 : x * x;
 }
@@ -55,33 +55,50 @@ inline double silu_slope(double x) {
   return s * (1 + x * (1 - s));
 }
 
-/// The activation of one number; for swiglu, silu of the gate.
+inline double relu(double x) {
+  return x <= 0 ? 0 : x;
+}
+
+inline double relu_slope(double x) {
+  return x > 0 ? 1 : x <= 0 ? 0 : x;
+}
+
+inline double tanh(double x) {
+  return std::tanh(x);
+}
+
+inline double tanh_slope(double x) {
+  const double c = std::cosh(x);
+  return 1 / (c * c);
+}
+
+inline double quick_gelu(double x) {
+  return x * sigmoid(1.702 * x);
+}
+
+inline double quick_gelu_slope(double x) {
+  const double s = sigmoid(1.702 * x);
+  return s * (1 + 1.702 * x * (1 - s));
+}
+
+#define TROUPE_VALUE(name) \
+  case activation::name:   \
+    return name(x);
+#define TROUPE_SLOPE(name) \
+  case activation::name:   \
+    return name##_slope(x);
+
 inline double activated(activation kind, double x) {
-  switch (kind) {
-    case activation::gelu_tanh:
-      return gelu_tanh(x);
-    case activation::gelu_erf:
-      return gelu_erf(x);
-    case activation::squared_relu:
-      return squared_relu(x);
-    case activation::swiglu:
-      break;
-  }
-  return silu(x);
+  switch (kind) { TROUPE_EVERY_ACTIVATION(TROUPE_VALUE) }
+  return 0;
 }
 
 inline double activation_slope(activation kind, double x) {
-  switch (kind) {
-    case activation::gelu_tanh:
-      return gelu_tanh_slope(x);
-    case activation::gelu_erf:
-      return gelu_erf_slope(x);
-    case activation::squared_relu:
-      return squared_relu_slope(x);
-    case activation::swiglu:
-      break;
-  }
-  return silu_slope(x);
+  switch (kind) { TROUPE_EVERY_ACTIVATION(TROUPE_SLOPE) }
+  return 0;
 }
+
+#undef TROUPE_VALUE
+#undef TROUPE_SLOPE
 
 }  // namespace troupe::kernels::reference

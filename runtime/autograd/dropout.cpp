@@ -14,7 +14,7 @@ struct dropout_node final : node {
   tensor samples;
   tensor masked;  ///< (R, C) between I and W, if there is a bias
   std::int64_t R, C, rows_of_sequence, first;
-  float p;
+  float p, scale;
   std::uint64_t key;
   int bias;
 
@@ -22,7 +22,7 @@ struct dropout_node final : node {
     auto grad = std::move(dy->sum);
     if (dresidual)
       tape.add(*dresidual, grad);
-    if (p > 0) {
+    if (p > 0 || scale != 1) {
       auto part = tensor::empty<T>(tape.stream(), grad.extents());
       tape.stream().run(kernels::dropout_backward<T>{part.template data<T>(),
                                                      grad.data<T>(),
@@ -32,7 +32,8 @@ struct dropout_node final : node {
                                                      p,
                                                      key,
                                                      samples.data<std::uint64_t>(),
-                                                     first});
+                                                     first,
+                                                     scale});
       grad = std::move(part);
     }
     if (bias >= 0)
@@ -56,7 +57,8 @@ variable run(tape& tape,
              float p,
              std::uint64_t key,
              const row_layout& rows,
-             int bias) {
+             int bias,
+             float scale) {
   const std::int64_t C = channels_of(x.data), R = x.data.size() / C;
   const auto first = first_row(tape, x);
   auto y = tensor::empty<T>(tape.stream(), x.data.extents());
@@ -70,7 +72,8 @@ variable run(tape& tape,
                                                 key,
                                                 rows.samples.data<std::uint64_t>(),
                                                 first,
-                                                bias < 0 ? nullptr : tape.value<T>(bias)});
+                                                bias < 0 ? nullptr : tape.value<T>(bias),
+                                                scale});
   auto result = tape.make(std::move(y), x.placements);
   if (tape.recording()) {
     auto n = std::make_unique<dropout_node<T>>();
@@ -83,6 +86,7 @@ variable run(tape& tape,
     n->rows_of_sequence = rows.T();
     n->first = first;
     n->p = p;
+    n->scale = scale;
     n->key = key;
     n->bias = bias;
     tape.record(std::move(n));
@@ -101,17 +105,21 @@ variable dropout_add(tape& tape,
                      int bias) {
   require_residual(residual, "dropout_add");
   require_placement(x, residual.placements[axis::tensor], "dropout_add");
-  return with_element(tape.type(),
-                      [&]<class T>(T) { return run<T>(tape, x, &residual, p, key, rows, bias); });
+  return with_element(
+      tape.type(), [&]<class T>(T) { return run<T>(tape, x, &residual, p, key, rows, bias, 1); });
 }
 
-variable dropout(
-    tape& tape, const variable& x, float p, std::uint64_t key, const row_layout& rows) {
+variable dropout(tape& tape,
+                 const variable& x,
+                 float p,
+                 std::uint64_t key,
+                 const row_layout& rows,
+                 float scale) {
   require_residual(x, "dropout");
-  if (p == 0)
+  if (p == 0 && scale == 1)
     return x;
   return with_element(tape.type(), [&]<class T>(T) {
-    return run<T>(tape, x, nullptr, p, key, rows, no_parameter);
+    return run<T>(tape, x, nullptr, p, key, rows, no_parameter, scale);
   });
 }
 

@@ -196,20 +196,22 @@ struct weighted_activation_node final : node {
   tensor x, weights;
   std::shared_ptr<gradient_slot> dx, dweights, dy;
   kernels::activation kind;
+  bool gated;
 
   void input_gradients(tape& tape) override {
     const auto grad = std::move(dy->sum);
     auto part = std::move(x);  // its gradient overwrites it
     auto of_weights = tensor::empty<float>(tape.stream(), weights.extents());
     tape.stream().run(
-        kernels::weighted_activation_backward<T>{.dx = part.data<T>(),
-                                                 .dweight = of_weights.template data<float>(),
-                                                 .dy = grad.template data<T>(),
-                                                 .x = part.data<T>(),
-                                                 .weight = weights.data<float>(),
-                                                 .R = weights.size(),
-                                                 .N = channels_of(grad),
-                                                 .kind = kind});
+        kernels::activation_backward<T>{.dx = part.data<T>(),
+                                        .dy = grad.template data<T>(),
+                                        .x = part.data<T>(),
+                                        .R = weights.size(),
+                                        .N = channels_of(grad),
+                                        .kind = kind,
+                                        .gated = gated,
+                                        .weight = weights.data<float>(),
+                                        .dweight = of_weights.template data<float>()});
     weights = {};
     if (dx)
       tape.add(*dx, std::move(part));
@@ -219,19 +221,18 @@ struct weighted_activation_node final : node {
 };
 
 template <class T>
-variable run_weighted(tape& tape,
-                      const variable& x,
-                      const variable& weights,
-                      kernels::activation kind) {
+variable run_weighted(
+    tape& tape, const variable& x, const variable& weights, kernels::activation kind, bool gated) {
   ensure_entries(weights.data.size() == rows_of(x));
-  const auto N = channels_of(x.data) / kernels::fan_in(kind);
+  const auto N = channels_of(x.data) / kernels::fan_in(gated);
   auto y = tensor::empty<T>(tape.stream(), with_channels(x.data.extents(), N));
-  tape.stream().run(kernels::weighted_activation_forward<T>{.y = y.template data<T>(),
-                                                            .x = x.data.data<T>(),
-                                                            .weight = weights.data.data<float>(),
-                                                            .R = weights.data.size(),
-                                                            .N = N,
-                                                            .kind = kind});
+  tape.stream().run(kernels::activation_forward<T>{.y = y.template data<T>(),
+                                                   .x = x.data.data<T>(),
+                                                   .R = weights.data.size(),
+                                                   .N = N,
+                                                   .kind = kind,
+                                                   .gated = gated,
+                                                   .weight = weights.data.data<float>()});
   auto result = tape.make(std::move(y), x.placements);
   if (tape.recording()) {
     auto n = std::make_unique<weighted_activation_node<T>>();
@@ -241,6 +242,7 @@ variable run_weighted(tape& tape,
     n->dweights = weights.gradient;
     n->dy = result.gradient;
     n->kind = kind;
+    n->gated = gated;
     tape.record(std::move(n));
   }
   return result;
@@ -330,15 +332,13 @@ variable grouped_linear(tape& tape,
   });
 }
 
-variable weighted_activation(tape& tape,
-                             const variable& x,
-                             const variable& weights,
-                             kernels::activation kind) {
+variable weighted_activation(
+    tape& tape, const variable& x, const variable& weights, kernels::activation kind, bool gated) {
   require_placement(x, placement::feature_sharded, "weighted_activation", axis::expert_tensor);
   require_placement(
       weights, placement::replicated_partial_gradient, "weighted_activation", axis::expert_tensor);
   return with_element(tape.type(),
-                      [&]<class T>(T) { return run_weighted<T>(tape, x, weights, kind); });
+                      [&]<class T>(T) { return run_weighted<T>(tape, x, weights, kind, gated); });
 }
 
 }  // namespace troupe::runtime

@@ -61,6 +61,7 @@ variable grouped_linear(tape& tape,
 variable weighted_activation(tape& tape,
                              const variable& x,
                              const variable& weights,
-                             kernels::activation kind);
+                             kernels::activation kind,
+                             bool gated = false);
 
 }  // namespace troupe::runtime

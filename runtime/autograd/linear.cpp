@@ -116,23 +116,24 @@ struct activation_node final : node {
   std::shared_ptr<gradient_slot> dx, dy;
   std::int64_t R, N;
   kernels::activation kind;
+  bool gated;
 
   void input_gradients(tape& tape) override {
     const auto dh = std::move(dy->sum);
     auto part = std::move(x);
     tape.stream().run(kernels::activation_backward<T>{
-        part.data<T>(), dh.template data<T>(), part.data<T>(), R, N, kind});
+        part.data<T>(), dh.template data<T>(), part.data<T>(), R, N, kind, gated});
     tape.add(*dx, std::move(part));
   }
 };
 
 template <class T>
-variable run_activation(tape& tape, const variable& x, kernels::activation kind) {
-  const std::int64_t width = channels_of(x.data), N = width / kernels::fan_in(kind);
+variable run_activation(tape& tape, const variable& x, kernels::activation kind, bool gated) {
+  const std::int64_t width = channels_of(x.data), N = width / kernels::fan_in(gated);
   const std::int64_t R = x.data.size() / width;
   auto y = tensor::empty<T>(tape.stream(), with_channels(x.data.extents(), N));
   tape.stream().run(
-      kernels::activation_forward<T>{y.template data<T>(), x.data.data<T>(), R, N, kind});
+      kernels::activation_forward<T>{y.template data<T>(), x.data.data<T>(), R, N, kind, gated});
   auto result = tape.make(std::move(y), x.placements);
   if (tape.recording()) {
     auto n = std::make_unique<activation_node<T>>();
@@ -142,6 +143,7 @@ variable run_activation(tape& tape, const variable& x, kernels::activation kind)
     n->R = R;
     n->N = N;
     n->kind = kind;
+    n->gated = gated;
     tape.record(std::move(n));
   }
   return result;
@@ -173,9 +175,10 @@ variable linear(tape& tape,
   });
 }
 
-variable activation(tape& tape, const variable& x, kernels::activation kind) {
+variable activation(tape& tape, const variable& x, kernels::activation kind, bool gated) {
   require_placement(x, placement::feature_sharded, "activation");
-  return with_element(tape.type(), [&]<class T>(T) { return run_activation<T>(tape, x, kind); });
+  return with_element(tape.type(),
+                      [&]<class T>(T) { return run_activation<T>(tape, x, kind, gated); });
 }
 
 }  // namespace troupe::runtime

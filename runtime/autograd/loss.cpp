@@ -1,5 +1,6 @@
 #include "kernels/op/cross_entropy.hpp"
 #include "kernels/op/masked_loss.hpp"
+#include "kernels/op/sum.hpp"
 #include "runtime/autograd/parts.hpp"
 #include "runtime/tensor/moves.hpp"
 
@@ -29,12 +30,31 @@ void merge(tape& tape, const tensor& part, tensor& loss, tensor& lse) {
                                                         R});
 }
 
-/// This rank's columns of the vocabulary, and operations on them.
+/// This rank's columns of the vocabulary, and operations on them. Replicated logits are all
+/// columns.
 template <class T>
 struct own_columns {
   tensor logits;  ///< (R, V)
-  const tensor& targets;
-  std::int64_t V, R, first, vocabulary;
+  tensor targets;
+  std::int64_t V, R, first = 0, vocabulary;
+  int ranks;
+
+  own_columns(const tape& tape, variable& from, tensor of_rows, std::int64_t all_words)
+      : logits(std::move(from.data)),
+        targets(std::move(of_rows)),
+        V(channels_of(logits)),
+        R(logits.size() / V),
+        ranks(from.placements[axis::tensor] == placement::replicated ? 1 : tape.group_size()) {
+    if (ranks > 1)
+      first = tape.rank() * V;
+    vocabulary = std::clamp<std::int64_t>(all_words - first, 0, V);
+  }
+
+  /// The place of the gradient: the logits if no other tensor shares their memory.
+  tensor place(tape& tape) const {
+    return logits.block().use_count() == 1 ? logits
+                                           : tensor::empty<T>(tape.stream(), logits.extents());
+  }
 
   /// Loss and lse (R) over the whole vocabulary.
   void forward(tape& tape, tensor& loss, tensor& lse) const {
@@ -46,7 +66,7 @@ struct own_columns {
                                          .V = V,
                                          .vocabulary = vocabulary,
                                          .first = std::int32_t(first)};
-    if (tape.group_size() == 1) {
+    if (ranks == 1) {
       tape.stream().run(op);
       return;
     }
@@ -62,7 +82,7 @@ struct own_columns {
   /// a sum over all ranks. By then the first rows have left the caches, and blocks of rows that fit
   /// them would need one collective each. So the logits are read twice there.
   void both(tape& tape, const tensor& dloss, tensor& loss, tensor& lse, tensor& gradient) const {
-    if (tape.group_size() == 1) {
+    if (ranks == 1) {
       tape.stream().run(
           kernels::cross_entropy_both_passes<T>{.loss = loss.data<float>(),
                                                 .lse = lse.data<float>(),
@@ -76,6 +96,10 @@ struct own_columns {
       return;
     }
     forward(tape, loss, lse);
+    backward(tape, dloss, lse, gradient);
+  }
+
+  void backward(tape& tape, const tensor& dloss, const tensor& lse, tensor& gradient) const {
     tape.stream().run(kernels::cross_entropy_backward<T>{.dlogits = gradient.data<T>(),
                                                          .logits = logits.data<T>(),
                                                          .lse = lse.data<float>(),
@@ -113,20 +137,15 @@ tensor run(tape& tape,
            const tensor& mask,
            std::int64_t all_words,
            loss_average average) {
-  const std::int64_t V = channels_of(logits.data), R = logits.data.size() / V;
-  const auto first = tape.rank() * V;
-  const auto vocabulary = std::clamp<std::int64_t>(all_words - first, 0, V);
-  const own_columns<T> own{std::move(logits.data), targets, V, R, first, vocabulary};
+  const own_columns<T> own(tape, logits, targets, all_words);
+  const std::int64_t R = own.R;
   auto& stream = tape.stream();
   auto loss = tensor::empty<float>(stream, {R}), lse = tensor::empty<float>(stream, {R});
   auto sums = tensor::empty<double>(stream, {2});
   double *const total = sums.data<double>(), *const tokens = total + 1;
   if (tape.recording()) {
     const auto dloss = gradients_of_rows(tape, mask, tokens, average);
-    // Overwrites the logits if no other tensor shares their memory.
-    auto gradient = own.logits.block().use_count() == 1
-                        ? own.logits
-                        : tensor::empty<T>(stream, own.logits.extents());
+    auto gradient = own.place(tape);
     own.both(tape, dloss, loss, lse, gradient);
     tape.record([gradient, to = std::move(logits.gradient)](troupe::runtime::tape& back) mutable {
       back.add(*to, std::move(gradient));
@@ -140,6 +159,37 @@ tensor run(tape& tape,
                                                  .mask = mask.data<float>(),
                                                  .R = R});
   return sums;
+}
+
+void negate(tape& tape, tensor& x) {
+  auto* const at = x.data<float>();
+  const float* const source = at;
+  tape.stream().run(kernels::ordered_sum<float>{at, &source, 1, x.size(), -1});
+}
+
+template <class T>
+variable run_log_probs(tape& tape, variable logits, const tensor& targets, std::int64_t all_words) {
+  own_columns<T> own(tape, logits, targets, all_words);
+  auto& stream = tape.stream();
+  auto loss = tensor::empty<float>(stream, {own.R}), lse = tensor::empty<float>(stream, {own.R});
+  own.forward(tape, loss, lse);
+  negate(tape, loss);
+  auto made
+      = tape.make(std::move(loss), logits.placements.with(axis::tensor, placement::replicated));
+  if (logits.gradient)
+    tape.record([own = std::move(own), lse, dx = logits.gradient, dy = made.gradient](auto& on) {
+      auto dloss = copy_of(on.stream(), std::exchange(dy->sum, {}));
+      negate(on, dloss);
+      auto gradient = own.place(on);
+      own.backward(on, dloss, lse, gradient);
+      on.add(*dx, std::move(gradient));
+    });
+  return made;
+}
+
+void require_logits(const variable& x, std::string_view by) {
+  if (x.placements[axis::tensor] != placement::replicated)
+    require_placement(x, placement::feature_sharded, by);
 }
 
 }  // namespace
@@ -159,9 +209,19 @@ tensor cross_entropy(tape& tape,
                      const tensor& mask,
                      std::int64_t vocabulary,
                      loss_average average) {
-  require_placement(logits, placement::feature_sharded, "cross_entropy");
+  require_logits(logits, "cross_entropy");
   return with_element(tape.type(), [&]<class T>(T) {
     return run<T>(tape, std::move(logits), targets, mask, vocabulary, average);
+  });
+}
+
+variable token_log_probs(tape& tape,
+                         variable logits,
+                         const tensor& targets,
+                         std::int64_t vocabulary) {
+  require_logits(logits, "token_log_probs");
+  return with_element(tape.type(), [&]<class T>(T) {
+    return run_log_probs<T>(tape, std::move(logits), targets, vocabulary);
   });
 }
 

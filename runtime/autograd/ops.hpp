@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <span>
+#include <string_view>
 #include <vector>
 
 namespace troupe::runtime {
@@ -86,8 +88,8 @@ variable linear(tape& tape,
                 int bias,
                 kernels::epilogue activation = kernels::epilogue::none);
 
-/// feature_sharded. swiglu halves the width. I: x.
-variable activation(tape& tape, const variable& x, kernels::activation kind);
+/// feature_sharded. A gated activation halves the width. I: x.
+variable activation(tape& tape, const variable& x, kernels::activation kind, bool gated = false);
 
 /// residual + dropout(x + bias). Both replicated or both sequence_sharded. The backward pass
 /// regenerates the mask.
@@ -99,8 +101,13 @@ variable dropout_add(tape& tape,
                      const row_layout& rows,
                      int bias = no_parameter);
 
-/// dropout(x) without a residual. Returns x itself if p = 0.
-variable dropout(tape& tape, const variable& x, float p, std::uint64_t key, const row_layout& rows);
+/// scale * dropout(x) without a residual. Returns x itself if p = 0 and scale = 1.
+variable dropout(tape& tape,
+                 const variable& x,
+                 float p,
+                 std::uint64_t key,
+                 const row_layout& rows,
+                 float scale = 1);
 
 /// table[tokens] + position_table[positions]: (B, T) -> (B, T, C), partial. Each rank has `words`
 /// rows of the table. No position table with several ranks. W: tokens, positions, dy.
@@ -127,6 +134,7 @@ struct attention_options {
   float rotary_magnitude = 1;     ///< of cosine and sine
   tensor rotary_frequency = {};   ///< (rotated / 2) f32
   bool rotary_interleaved = false;
+  bool causal = true;
   bool same_bits = true;  ///< false: the backward pass may be nondeterministic
   /// The first elements of a key are its value; only cached_attention takes it.
   bool values_in_keys = false;
@@ -161,13 +169,70 @@ variable row_norm(tape& tape,
                   head_norm_parameters query,
                   head_norm_parameters key);
 
-/// Causal self-attention over a fused QKV product in Megatron's layout, [q .. q k v] in each group:
+/// Biases of scores by head and distance, key position minus query position. `values` (H, count)
+/// f32, of distances `first` to `first` + count - 1; they cover every visible pair.
+struct score_bias {
+  variable values = {};  ///< feature_sharded; without data: no bias
+  std::int32_t first = 0;
+};
+
+/// Biases from the parameter `table` (buckets, H): values[h, i] = table[bucket[i], h]. `bucket`
+/// (count) i32; H heads of this rank. feature_sharded. W: the gradient of the values.
+score_bias relative_bias(
+    tape& tape, int table, shape extents, const tensor& bucket, std::int32_t first);
+
+/// Self-attention over a fused QKV product in Megatron's layout, [q .. q k v] in each group:
 /// (.., H D + G (D + Dv)) -> (.., H Dv). feature_sharded. Applies the rotary embedding in place if
-/// no other variable shares `qkv`. I: the rotated product, the output, its log-sum-exp.
+/// no other variable shares `qkv`. I: the rotated product, the output, its log-sum-exp, the bias.
 variable self_attention(tape& tape,
                         variable qkv,
                         const attention_options& options,
-                        const row_layout& rows);
+                        const row_layout& rows,
+                        const score_bias& bias = {});
+
+/// Attention of queries (.., H D) to the keys and values of other rows, [k v] in each group:
+/// (.., G (D + Dv)) -> (.., H Dv). feature_sharded. `queries` and `keys` have as many sequences, or
+/// as many documents (ATTENTION-4); document d of the queries sees document d of the keys. Rows
+/// after the last token of a sample are a document of their own. No rotary embedding. I: both
+/// products, the output, its log-sum-exp, the bias.
+variable cross_attention(tape& tape,
+                         const variable& q,
+                         const variable& kv,
+                         const attention_options& options,
+                         const row_layout& queries,
+                         const row_layout& keys,
+                         const score_bias& bias = {});
+
+/// Rows of a micro-batch by number, in any order, repeated or not.
+struct row_numbers {
+  tensor index;       ///< (n) i32, numbers over all tensor ranks; -1: none
+  std::int64_t rows;  ///< numbers are below it
+};
+
+/// Uploads row numbers. Throws input_error for the first that is neither -1 nor below `rows`;
+/// `what` names the list.
+row_numbers numbered_rows(stream& stream,
+                          std::span<const std::int32_t> numbers,
+                          std::int64_t rows,
+                          std::string_view what);
+row_numbers numbered_rows(stream& stream,
+                          std::span<const std::int64_t> numbers,
+                          std::int64_t rows,
+                          std::string_view what);
+/// The first row of each sequence.
+row_numbers first_rows(const row_layout& rows);
+
+/// (R, C) -> (n, C): row i is x[index[i]], or 0 for -1. replicated or sequence_sharded ->
+/// replicated. Sharded rows are summed over the ranks: each adds those that it has, so that n rows
+/// move and not R. The gradient of a row is the sum of its uses in the order of `index`, without a
+/// collective. I: index. Breaks ROWS-1, like scatter_rows, unless the numbers are of these rows.
+variable gather_rows(tape& tape, const variable& x, const row_numbers& rows);
+
+/// (n, C) -> (R, C), the conjugate: row r is the sum of x[i] over index[i] = r, in the order of i;
+/// rows without a number are 0. replicated -> replicated, or sequence_sharded with sequence
+/// parallelism: each rank then adds its own rows. The gradient is that of gather_rows' forward
+/// pass. I: index. Breaks TAPE-6 unless tensor ranks share whole rows.
+variable scatter_rows(tape& tape, const variable& x, const row_numbers& rows);
 
 /// Puts the channels of all parts side by side. All are replicated, or all are sequence_sharded.
 variable join_channels(tape& tape, const std::vector<variable>& parts);
@@ -219,7 +284,21 @@ variable cached_attention(tape& tape,
                           variable qkv,
                           const attention_options& options,
                           const row_layout& rows,
-                          attention_cache& cache);
+                          attention_cache& cache,
+                          const score_bias& bias = {});
+
+/// Cross-attention for decoding, without a backward pass. The cache has no rows before
+/// `fill_cross_cache`, which keeps the keys and values of all later calls.
+void fill_cross_cache(attention_cache& cache, const variable& kv, const row_layout& keys);
+inline bool is_filled(const attention_cache& cache) {
+  return cache.entries.size() > 0;
+}
+variable cached_cross_attention(tape& tape,
+                                const variable& q,
+                                const attention_options& options,
+                                const row_layout& queries,
+                                const attention_cache& cache,
+                                const score_bias& bias = {});
 
 /// A loss on the host. On a stream it is a tensor (2) f64 of these two values, which the host reads
 /// only at the end of a step.
@@ -258,9 +337,10 @@ loss_value loss_of(const stream& stream, const tensor& sums);
 /// Converts a loss that was computed on the host.
 tensor loss_sums(stream& stream, const loss_value& x);
 
-/// Cross-entropy of (.., V) logits, feature_sharded: V is this rank's part of the vocabulary.
-/// `targets` (B, T) i32; rows count where `mask` (B, T) f32 is 1. `vocabulary` is the size over all
-/// ranks, without padding. Returns (2) f64: total, tokens; equal on all ranks.
+/// Cross-entropy of (.., V) logits. feature_sharded: V is this rank's part of the vocabulary;
+/// replicated, as of a classification head: V is the whole. `targets` (..) i32; rows count where
+/// `mask` (..) f32 is 1. `vocabulary` is the size over all ranks, without padding. Returns (2) f64:
+/// total, tokens; equal on all ranks.
 ///
 /// While the tape records, it computes the gradient of `average` together with the loss, over the
 /// logits if no other variable shares them. Consumes the logits. I: their gradient.
@@ -270,5 +350,13 @@ tensor cross_entropy(tape& tape,
                      const tensor& mask,
                      std::int64_t vocabulary,
                      loss_average average);
+
+/// Log-probability of each row's target: (R) f32, replicated. Logits and targets as those of
+/// cross_entropy. Later operations give its gradient, so I keeps the logits and overwrites them
+/// with their gradient if no other variable shares them. I: logits, targets.
+variable token_log_probs(tape& tape,
+                         variable logits,
+                         const tensor& targets,
+                         std::int64_t vocabulary);
 
 }  // namespace troupe::runtime

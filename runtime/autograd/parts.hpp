@@ -10,6 +10,8 @@ struct row_slots;
 
 /// All-gather of this rank's rows over the tensor ranks.
 tensor gathered(tape& tape, const tensor& rows);
+/// All-reduce over the tensor ranks.
+tensor summed(tape& tape, const tensor& x);
 
 inline std::int64_t channels_of(const tensor& x) {
   return x.extents()[x.extents().rank() - 1];

@@ -18,14 +18,6 @@ tensor like(tape& tape, shape extents) {
                       [&]<class T>(T) { return tensor::empty<T>(tape.stream(), extents); });
 }
 
-tensor summed(tape& tape, const tensor& x) {
-  auto out = like(tape, x.extents());
-  const void* const part = x.raw();
-  tape.group(axis::tensor)
-      .all_reduce_sum(tape.stream(), tape.type(), {&part, 1}, out.raw(), x.size());
-  return out;
-}
-
 /// Reduce-scatter: this rank's rows of the sum.
 tensor scattered(tape& tape, const tensor& x) {
   auto out = like(tape, scaled_rows(x, 1, tape.group_size()));
@@ -57,6 +49,14 @@ struct reduce_from_node final : node {
 };
 
 }  // namespace
+
+tensor summed(tape& tape, const tensor& x) {
+  auto out = like(tape, x.extents());
+  const void* const part = x.raw();
+  tape.group(axis::tensor)
+      .all_reduce_sum(tape.stream(), tape.type(), {&part, 1}, out.raw(), x.size());
+  return out;
+}
 
 tensor gathered(tape& tape, const tensor& rows) {
   auto out = like(tape, scaled_rows(rows, tape.group_size(), 1));

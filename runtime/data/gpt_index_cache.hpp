@@ -1,5 +1,4 @@
-// A cache of GPT indices on disk: an index is built once per data set, split and seed, not once per
-// process. The files are .npy files as in Megatron. Format: docs/formats/gpt_index_cache.md.
+// The cached index of a GPT data set. Format: docs/formats/gpt_index_cache.md.
 
 #pragma once
 
@@ -14,10 +13,7 @@ namespace troupe::runtime {
 /// digest of the lengths of the sequences, so a data set may move, and changes are detected.
 std::string describe(const token_source& source, const gpt_index_request& request, data_split part);
 
-/// Maps the cached index. Builds and saves it when it is absent, does not match the description, or
-/// is damaged in any byte (with a warning in the log). A lock file makes concurrent threads and
-/// processes wait for the one that builds. If the index cannot be saved, logs a warning and keeps
-/// it in memory. Throws `cancelled`.
+/// Maps the cached index, or builds and saves it (index_cache.hpp). Throws `cancelled`.
 gpt_index load_or_build_gpt_index(const token_source& source,
                                   const gpt_index_request& request,
                                   const gpt_index_plan& plan,

@@ -75,8 +75,13 @@ std::optional<index_array> index_array::open(const std::filesystem::path& npy, i
     return std::nullopt;
   index_array out;
   out.file_ = mapped_file(npy);
-  const auto header = shape.npy_header();
   const auto bytes = out.file_.bytes();
+  if (auto& rows = shape.extents.front(); rows < 0) {
+    rows = 1;
+    const auto header = shape.npy_header().size(), each = shape.bytes();
+    rows = bytes.size() < header ? 0 : std::int64_t((bytes.size() - header) / each);
+  }
+  const auto header = shape.npy_header();
   if (bytes.size() != header.size() + shape.bytes()
       || std::memcmp(bytes.data(), header.data(), header.size()) != 0)
     return std::nullopt;

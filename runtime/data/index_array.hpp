@@ -35,8 +35,9 @@ class index_array {
   template <class T>
   index_array(index_shape shape, std::vector<T> values);
 
-  /// Maps the file. Returns nullopt when it does not exist or has another shape. Later reads throw
-  /// input_error when the system cannot read the file.
+  /// Maps the file. Returns nullopt when it does not exist or has another shape; an outermost
+  /// extent of -1 takes any number of rows. Later reads throw input_error when the system cannot
+  /// read the file.
   static std::optional<index_array> open(const std::filesystem::path& npy, index_shape shape);
 
   /// Durable and atomic. Throws io_error.

@@ -37,7 +37,7 @@ std::filesystem::path idx_path(const std::filesystem::path& prefix);
 /// The constructor checks the whole index in one pass, so that later reads stay within the files.
 /// The check is stricter than Megatron's: the sequences must fill the .bin in order and without
 /// gaps, as all known writers store them.
-class indexed_dataset final : public token_source {
+class indexed_dataset final : public document_source {
  public:
   /// Throws input_error when a file is missing or damaged, or when the two do not match.
   explicit indexed_dataset(std::filesystem::path prefix, const object_access& objects = {});
@@ -48,9 +48,8 @@ class indexed_dataset final : public token_source {
   void expect(std::int64_t sequence, std::int64_t offset, std::size_t count) const override;
   std::string place(std::int64_t sequence) const override;
 
-  /// Document d has the sequences [document_begin(d), document_begin(d + 1)).
-  std::int64_t documents() const { return documents_; }
-  std::int64_t document_begin(std::int64_t document) const;  ///< 0 <= document <= documents()
+  std::int64_t documents() const override { return documents_; }
+  std::int64_t document_begin(std::int64_t document) const override;
 
   /// Throws input_error when earlier reads of lengths or documents failed.
   void require_intact() const { idx_.require_intact(); }

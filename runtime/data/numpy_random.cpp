@@ -80,6 +80,11 @@ bool numpy_random_state::bernoulli(double p) {
   }  // beyond both by rounding: draws again
 }
 
+std::int64_t numpy_random_state::geometric(double p) {
+  return std::max(std::int64_t(std::ceil(std::log1p(-random()) / std::log(1 - p))),
+                  std::int64_t{1});
+}
+
 numpy_generator::numpy_generator(std::uint32_t seed) {
   const auto words = seed_sequence(seed);
   increment_ = (((uint128{words[2]} << 64) | words[3]) << 1) | 1;

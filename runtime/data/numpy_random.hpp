@@ -32,6 +32,9 @@ class numpy_random_state {
   /// binomial(1, p), p in [0, 1]: true with probability p. Uses random bits for 0 and 1, too.
   bool bernoulli(double p);
 
+  /// geometric(p), 0 < p < 1/3, and at least 1.
+  std::int64_t geometric(double p);
+
   /// shuffle(x) of a one-dimensional array. Draws indices ahead and prefetches, so that the cache
   /// misses of a large array overlap.
   template <class T>

@@ -31,4 +31,13 @@ class token_source {
   virtual std::string place(std::int64_t sequence) const = 0;
 };
 
+/// A token source whose sequences are the sentences of documents.
+class document_source : public token_source {
+ public:
+  virtual std::int64_t documents() const = 0;
+  /// Document d has the sequences [document_begin(d), document_begin(d + 1)); 0 <= d <=
+  /// documents().
+  virtual std::int64_t document_begin(std::int64_t document) const = 0;
+};
+
 }  // namespace troupe::runtime

@@ -2,7 +2,9 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_reader.hpp"
+#include "runtime/family/bert/bert.hpp"
 #include "runtime/family/gpt/gpt.hpp"
+#include "runtime/family/t5/t5.hpp"
 
 #include <algorithm>
 
@@ -12,6 +14,8 @@ namespace {
 std::vector<const model_family*>& registry() {
   static std::vector<const model_family*> all = {
       &gpt_family(),
+      &bert_family(),
+      &t5_family(),
   };
   return all;
 }

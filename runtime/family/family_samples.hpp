@@ -54,13 +54,21 @@ class family_samples {
   /// nothing (FAMILY-3).
   virtual bool follows(std::string_view setting) const = 0;
 
+  /// True if a split divides documents; false: sequences.
+  virtual bool splits_documents() const { return false; }
+
   /// Sample i is a function of the data set and the request, except `samples` and `stop`. Data sets
   /// have the schema above. Throws input_error, and `cancelled` soon after `stop` is cancelled.
   virtual std::shared_ptr<const sample_dataset> open(const model_description& model,
                                                      const samples_request& from) const = 0;
 
-  /// One sentence per violated rule of settings, which names them. The tokenizer is known.
-  virtual std::vector<std::string> validate(const data_settings& /*data*/) const { return {}; }
+  /// One sentence per violated rule of settings, which names them. `tokenizer`: for
+  /// named_tokenizer; empty: the job has none.
+  virtual std::vector<std::string> validate(const model_description& /*model*/,
+                                            const data_settings& /*data*/,
+                                            const std::string& /*tokenizer*/) const {
+    return {};
+  }
 
   /// The documents of `data.mock` that `open` makes samples of; null: samples are made up without
   /// documents. Throws input_error.

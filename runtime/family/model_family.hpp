@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime/core/bound_setting.hpp"
+#include "runtime/family/given_text.hpp"
 #include "runtime/family/hub_translation.hpp"
 #include "runtime/family/model_description.hpp"
 #include "runtime/family/model_outline.hpp"
@@ -25,14 +26,16 @@
 namespace troupe::runtime {
 
 class family_samples;
+class tokenizer;
 
-/// Messages about these sizes name `model.sequence` and `model.layers`.
+/// Messages about them name `sequence_setting` and `model.layers`.
 struct model_sizes {
   std::int64_t sequence = 0;           ///< T: tokens of a training sample
   std::int64_t vocabulary = 0;         ///< real tokens
   std::int64_t padded_vocabulary = 0;  ///< V
   /// Units that stages share evenly: at least 1 in a valid model.
   std::int64_t layers = 0;
+  const char* sequence_setting = "model.sequence";  ///< gives `sequence`
 };
 
 /// A size that an axis divides.
@@ -44,8 +47,9 @@ struct shared_size {
 };
 
 struct required_setting {
-  std::string name;     ///< "model.layers"
-  std::string example;  ///< a value for the help, "2"
+  std::string name;          ///< "model.layers"
+  std::string example;       ///< a value for the help, "2"
+  std::string instead = {};  ///< another setting that serves as well; empty: none
 };
 
 /// A dense model whose checkpoint a model with experts can begin with (upcycling).
@@ -87,6 +91,9 @@ class model_family {
   virtual void set_vocabulary(model_description& model,
                               std::int64_t vocabulary,
                               std::int64_t padded) const = 0;
+
+  /// Ids behind those of the tokenizer, such as sentinels.
+  virtual std::int64_t extra_tokens(const model_description& /*model*/) const { return 0; }
 
   /// One sentence per violated rule, which names the setting and the nearest valid value.
   virtual std::vector<std::string> validate(const model_description& model) const = 0;
@@ -130,6 +137,13 @@ class model_family {
 
   /// Its samples, of files and made up. The default: those of a decoder of text.
   virtual const family_samples& samples() const;
+
+  /// Text that the model reads before it generates, in tokens of this tokenizer. Empty: it
+  /// continues the prompt. Throws input_error for a tokenizer without the tokens that it needs.
+  virtual std::optional<given_text> text_before(const model_description& /*model*/,
+                                                const tokenizer& /*text*/) const {
+    return {};
+  }
 
   /// Null: the Hub has no such models.
   virtual const hub_translation* hub() const { return nullptr; }

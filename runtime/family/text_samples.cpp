@@ -104,7 +104,9 @@ class samples_of_text final : public family_samples {
                             .stop = from.stop});
   }
 
-  std::vector<std::string> validate(const data_settings& data) const override {
+  std::vector<std::string> validate(const model_description& /*model*/,
+                                    const data_settings& data,
+                                    const std::string& /*tokenizer*/) const override {
     if (data.end_of_document >= 0
         || !(data.mock || data.eod_mask_loss || data.reset_position_ids
              || data.reset_attention_mask))

@@ -53,11 +53,29 @@ std::string tokenizer_description(const checkpoint_reader& checkpoint) {
   return json_text(object_member(identity, "tokenizer", where));
 }
 
-/// Refuses a model that does not turn tokens alone into logits.
-void require_text(const model_spec& model, const model_family& family, const fs::path& from) {
+/// True for a layer whose self-attention is not causal.
+bool sees_later_tokens(const model_unit& unit) {
+  const auto* const layer = unit.module.get_if<layer_spec>();
+  return layer != nullptr && std::ranges::any_of(layer->sublayers, [](const module_spec& x) {
+           const auto* const sublayer = x.get_if<residual_sublayer>();
+           const auto* const attention
+               = sublayer == nullptr ? nullptr : sublayer->body.get_if<attention_spec>();
+           return attention != nullptr && !attention->causal;
+         });
+}
+
+/// Refuses a model that does not turn tokens alone into logits of the next ones.
+void require_text(const model_spec& model,
+                  const model_family& family,
+                  const std::optional<given_text>& before,
+                  const fs::path& from) {
   const auto tokens = token_schema(model.sequence, true);
+  const auto is_given = [&](const std::string& name) {
+    return before
+           && (name == before->tokens || name == before->positions || is_document_border(name));
+  };
   for (const auto& name : flow_of(model, all_of(model)).batch)
-    if (!tokens.gives(name))
+    if (!tokens.gives(name) && !is_given(name))
       throw input_error(
           "cannot run the model in '{}' on text: it is {}, which also reads '{}' of each sample; "
           "name a model of text",
@@ -73,6 +91,15 @@ void require_text(const model_spec& model, const model_family& family, const fs:
     throw input_error(
         "cannot run the model in '{}' on text: it is {}, without an embedding or a head of tokens; "
         "name a model of text",
+        from.string(),
+        family.title());
+  const auto sees_later = [&](const model_unit& unit) {
+    return (!before || unit.stream == model.units.back().stream) && sees_later_tokens(unit);
+  };
+  if (std::ranges::any_of(model.units, sees_later))
+    throw input_error(
+        "cannot run the model in '{}' on text: it is {}, whose tokens see later ones; name a model "
+        "that predicts the next token",
         from.string(),
         family.title());
 }
@@ -126,7 +153,15 @@ void loaded_model::fill(const From& from, const loading& wanted) {
                       wanted.from.string(),
                       config.vocabulary());
   auto model = config.spec(wanted.own);
-  require_text(model, config.family(), wanted.from);
+  before_ = config.family().text_before(config, *tokenizer_);
+  if (before_ && wanted.continues)
+    throw input_error(
+        "cannot continue or score texts with the model in '{}': it is {}, which reads a text and "
+        "writes another one; name a model that continues its text, or give `troupe generate` a "
+        "prompt without a chat",
+        wanted.from.string(),
+        config.family().title());
+  require_text(model, config.family(), before_, wanted.from);
   const auto range = all_of(model);
   model_ = std::make_unique<chunk>(std::move(model), range);
   // Zero replicas: inference needs no gradients.

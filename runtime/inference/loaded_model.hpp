@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/checkpoint/manifest.hpp"
+#include "runtime/family/given_text.hpp"
 #include "runtime/model/chunk.hpp"
 #include "runtime/model/extension.hpp"
 #include "runtime/parameters/resident_store.hpp"
@@ -10,6 +11,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 namespace troupe::runtime {
 
@@ -22,7 +24,8 @@ struct loading {
   dtype precision = dtype::f32;  ///< of weights, activations, KV cache and logits
   /// Replaces the tokenizer beside the checkpoints; must have the same fingerprint.
   std::unique_ptr<const tokenizer> with = nullptr;
-  extension own = {};  ///< the extension that the model was trained with
+  extension own = {};     ///< the extension that the model was trained with
+  bool continues = true;  ///< the model continues its text, without a given_text before it
 };
 
 /// The folder with the tokenizer of the model in `from`, as in `loading`: a model folder of Hugging
@@ -41,6 +44,8 @@ class loaded_model {
   /// A model folder of Hugging Face gives iteration 0, without shards.
   const checkpoint_manifest& manifest() const { return manifest_; }
   const tokenizer& text() const { return *tokenizer_; }
+  /// Text that the model reads before it generates; empty: it continues the prompt.
+  const std::optional<given_text>& before() const { return before_; }
 
   const chunk& whole() const { return *model_; }
   resident_store& store() { return *store_; }
@@ -55,6 +60,7 @@ class loaded_model {
   checkpoint_manifest manifest_;
   runtime::stream stream_;
   std::unique_ptr<const tokenizer> tokenizer_;
+  std::optional<given_text> before_;
   std::unique_ptr<chunk> model_;
   std::unique_ptr<resident_store> store_;
 };

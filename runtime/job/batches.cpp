@@ -34,7 +34,9 @@ std::string described(const batch_schema& schema) {
   for (const auto& x : schema.tensors)
     out += fmt::format(
         "{}'{}' {} {}", out.empty() ? "" : ", ", x.name, to_string(x.type), to_string(x.extents));
-  return schema.documents_of.empty() ? out : out + ", documents of '" + schema.documents_of + "'";
+  for (const auto& [borders, of] : schema.borders())
+    out += fmt::format(", {} of '{}'", borders, of);
+  return out;
 }
 
 std::string wrong_tensor(const tensor_schema& x) {
@@ -77,18 +79,20 @@ std::string wrong_schema(const batch_schema& schema,
           "'{}' has the positions of stream '{}': give it type i32, one extent and rows 0",
           stream.positions,
           stream.name);
-  if (schema.documents_of.empty())
-    return {};
-  const auto* const divided = schema.find(schema.documents_of);
-  if (divided == nullptr || divided->rows < 0)
-    return fmt::format("documents divide the rows of '{}', but it has none", schema.documents_of);
-  if (is_read(std::string("documents"))
-      && schema.rows_of(schema.documents_of) != schema.rows_of("positions"))
-    return fmt::format(
-        "documents divide the {} rows of '{}', but attention has the {} rows of 'positions'",
-        schema.rows_of(schema.documents_of),
-        schema.documents_of,
-        schema.rows_of("positions"));
+  for (const auto& [borders, of] : schema.borders()) {
+    const auto* const divided = schema.find(of);
+    if (divided == nullptr || divided->rows < 0)
+      return fmt::format("documents divide the rows of '{}', but it has none", of);
+    for (const auto& stream : model.streams)
+      if (is_read(borders) && documents_of(stream) == borders
+          && schema.rows_of(of) != schema.rows_of(stream.positions))
+        return fmt::format(
+            "documents divide the {} rows of '{}', but attention has the {} rows of '{}'",
+            schema.rows_of(of),
+            of,
+            schema.rows_of(stream.positions),
+            stream.positions);
+  }
   return {};
 }
 

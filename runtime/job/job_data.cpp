@@ -64,6 +64,16 @@ std::shared_ptr<const fill_in_middle> fim_of(const training_job& job) {
   return out;
 }
 
+part_of_data part_of(const training_job& job, data_split part, const document_source& data) {
+  const auto split = split_for(job.data, part);
+  if (!job.training.model.family().samples().splits_documents()) {
+    const auto range = split.of(part, data.sequences());
+    return {range.size(), range};
+  }
+  const auto range = split.of(part, data.documents());
+  return {range.size(), {data.document_begin(range.begin), data.document_begin(range.end)}};
+}
+
 bool has_documents(const training_job& job, data_split part) {
   if (job.data.mock)
     return split_matrix(job.data.split).share(part).has_value();
@@ -73,7 +83,7 @@ bool has_documents(const training_job& job, data_split part) {
     if (job.data.sft)
       return has_labels(job, split, part, prefix);
     const indexed_dataset tokens(prefix, objects_of(job.data));
-    const auto range = split.of(part, tokens.sequences());
+    const auto range = part_of(job, part, tokens).sequences;
     for (auto i = range.begin; i < range.end; ++i)
       if (tokens.length(i) > 0)
         return true;

@@ -6,8 +6,11 @@
 #include "runtime/core/cancel.hpp"
 #include "runtime/data/data_settings.hpp"
 #include "runtime/data/sample_dataset.hpp"
+#include "runtime/data/split.hpp"
+#include "runtime/data/token_source.hpp"
 #include "runtime/job/job.hpp"
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -37,6 +40,14 @@ std::string added_tokens_text(const training_job& job);
 
 /// Fill-in-the-middle of the job's samples; null: it is off. Throws input_error.
 std::shared_ptr<const fill_in_middle> fim_of(const training_job& job);
+
+struct part_of_data {
+  std::int64_t documents = 0;
+  sequence_range sequences;
+};
+/// A part of a data set. Documents have one sequence each, unless the family divides documents of
+/// several.
+part_of_data part_of(const training_job& job, data_split part, const document_source& data);
 
 /// True if a part has a non-empty document; needs no indices.
 bool has_documents(const training_job& job, data_split part);

@@ -87,7 +87,7 @@ void validate_data(const training_job& job,
   if (data.fim.enabled && samples.follows("data.fim.enabled"))
     validate_fim(job, unknown, wrong);
   if (!unknown.tokenizer)
-    for (auto& sentence : samples.validate(data))
+    for (auto& sentence : samples.validate(job.training.model, data, job.tokenizer_description))
       wrong.push_back(std::move(sentence));
   collect(wrong, [&] {
     if (!split_matrix(data.split).share(data_split::train))

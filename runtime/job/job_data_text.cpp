@@ -13,22 +13,28 @@ struct data_counts {
 };
 
 /// `made_up`: null if the data are files.
-data_counts counts_of(const data_settings& data, const token_source* made_up) {
+data_counts counts_of(const training_job& job, const token_source* made_up) {
   data_counts out;
-  const auto add = [&](const token_source& source, data_split part, std::int64_t& documents) {
-    const auto range = split_for(data, part).of(part, source.sequences());
-    documents += std::int64_t(range.size());
+  const auto add = [&out](const token_source& source,
+                          data_split part,
+                          const part_of_data& its,
+                          std::int64_t& documents) {
+    documents += its.documents;
     if (part == data_split::train)
-      for (auto i = range.begin; i < range.end; ++i)
+      for (auto i = its.sequences.begin; i < its.sequences.end; ++i)
         out.tokens += source.length(i);
   };
   for (const auto& [part, documents] : {std::pair(data_split::train, &out.train),
                                         {data_split::valid, &out.valid},
                                         {data_split::test, &out.test}}) {
-    if (made_up != nullptr)
-      add(*made_up, part, *documents);
-    for (const auto& prefix : blend_for(data, part).prefixes)
-      add(indexed_dataset(prefix, objects_of(data)), part, *documents);
+    if (made_up != nullptr) {
+      const auto range = split_for(job.data, part).of(part, made_up->sequences());
+      add(*made_up, part, {range.size(), range}, *documents);
+    }
+    for (const auto& prefix : blend_for(job.data, part).prefixes) {
+      const indexed_dataset source(prefix, objects_of(job.data));
+      add(source, part, part_of(job, part, source), *documents);
+    }
   }
   return out;
 }
@@ -44,7 +50,7 @@ std::string data_text(const training_job& job, std::uint64_t samples) {
     return fmt::format("{} made up for {}",
                        counted(std::int64_t(samples), "training sample"),
                        model.family().title());
-  const auto counts = counts_of(data, made_up.get());
+  const auto counts = counts_of(job, made_up.get());
   const auto text = of.describe(
       model, {.data = data, .samples = samples, .seed = job.training.seed}, counts.tokens);
   const auto sets = blend_for(data, data_split::train).prefixes.size();

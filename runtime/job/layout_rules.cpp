@@ -297,17 +297,20 @@ void validate_tensor(const training_job& job, sentences& wrong) {
                   tensor,
                   0,
                   wrong);
-  const auto sequence = model.sequence();
+  const auto sizes = model.family().sizes(model);
+  const auto sequence = sizes.sequence;
   const auto rows = job.training.batch.micro * sequence;
   if (job.layout.sequence_parallel && rows > 0 && rows % tensor != 0)
-    wrong.push_back(fmt::format(
-        "`layout.sequence_parallel` shards `batch.micro` {} x `model.sequence` {} tokens "
-        "over `layout.tensor` {}, which does not divide them; nearest valid: "
-        "`model.sequence` {}",
-        job.training.batch.micro,
-        sequence,
-        tensor,
-        std::max<std::int64_t>(1, (sequence + tensor / 2) / tensor) * tensor));
+    wrong.push_back(
+        fmt::format("`layout.sequence_parallel` shards `batch.micro` {} x `{}` {} tokens "
+                    "over `layout.tensor` {}, which does not divide them; nearest valid: "
+                    "`{}` {}",
+                    job.training.batch.micro,
+                    sizes.sequence_setting,
+                    sequence,
+                    tensor,
+                    sizes.sequence_setting,
+                    std::max<std::int64_t>(1, (sequence + tensor / 2) / tensor) * tensor));
 }
 
 void validate_experts(const training_job& job, sentences& wrong) {

@@ -61,6 +61,7 @@ void chunk::add_unit(const model_unit& x) {
                                .program = program_};
   module_builder to(unit, x.prefix);
   x.module.add_to(to);
+  cache_units_.resize(caches_.size(), unit.number);
   if (x.frozen)
     for (auto& parameter : units_.back().parameters)
       parameter.frozen = true;

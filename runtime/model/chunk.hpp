@@ -34,6 +34,8 @@ class chunk {
   const std::vector<segment>& program() const { return program_; }
   /// What decoding keeps of each token, in execution order: the extents of an entry of each cache.
   const std::vector<shape>& caches() const { return caches_; }
+  /// The unit that a cache belongs to.
+  int unit_of_cache(std::size_t cache) const { return cache_units_.at(cache); }
 
   /// The stream that a unit works on.
   const std::string& stream_of(int unit) const { return of_model(unit).stream; }
@@ -59,6 +61,7 @@ class chunk {
   axis_ranks ranks_;
   bool sequence_parallel_;
   std::vector<shape> caches_;
+  std::vector<int> cache_units_;
   std::vector<unit_spec> units_;
   std::vector<segment> program_;
   std::vector<std::vector<std::string>> ended_;

@@ -12,20 +12,6 @@ namespace troupe::runtime {
 
 namespace {
 
-template <class At>
-tensor constant(stream& stream, const std::string& name, shape extents, const At& at) {
-  using T = decltype(at(std::int64_t{0}));
-  const auto n = extents.size();
-  return {stream.constant(name,
-                          std::size_t(n) * sizeof(T),
-                          [&](std::byte* to) {
-                            for (std::int64_t i = 0; i < n; ++i)
-                              reinterpret_cast<T*>(to)[i] = at(i);
-                          }),
-          dtype_of<T>(),
-          extents};
-}
-
 /// (B, T): 0, 1, ..., T - 1 in each row.
 tensor counted(stream& stream, std::int64_t B, std::int64_t T) {
   return constant(stream, fmt::format("order {} {}", B, T), {B, T}, [T](std::int64_t i) {
@@ -101,32 +87,33 @@ chunk_pass::chunk_pass(const chunk& of,
   }
 }
 
-row_layout chunk_pass::rows_at(const bundle& in, const std::string& positions, bool decoding) {
+row_layout chunk_pass::rows_at(const bundle& in, const stream_spec& of, bool decoding) {
   row_layout rows;
-  rows.positions = in.at(positions);
+  rows.positions = in.at(of.positions);
   rows.samples = in.at("samples");
   const auto B = rows.positions.extents()[0], T = rows.positions.extents()[1];
   rows.starts = first_rows(tape_.stream(), B, T);
   // Without a cache each row starts at 0, whatever its position ids are.
   rows.order = decoding ? rows.positions : counted(tape_.stream(), B, T);
-  const bool limited = positions == "positions" && in.has("documents");
+  const auto borders = documents_of(of);
+  const bool limited = !borders.empty() && in.has(borders);
   rows.uniform = !decoding && !limited;
   if (limited) {
-    rows.documents = in.at("documents");
+    rows.documents = in.at(borders);
     rows.document_samples = in.at("document_samples");
   }
   return rows;
 }
 
-void chunk_pass::begin_rows(const bundle& in, bool decoding) {
+void chunk_pass::begin_rows(const bundle& in, bool decoding, std::span<const std::string> without) {
   const auto& flow = chunk_.flow();
   const auto takes = [&](const std::string& name) {
     return std::ranges::find(flow.batch, name) != flow.batch.end()
            || std::ranges::find(flow.before.inputs, name) != flow.before.inputs.end();
   };
   for (const auto& stream : chunk_.model().streams)
-    if (takes(stream.positions))
-      pass_.rows_of.insert_or_assign(stream.name, rows_at(in, stream.positions, decoding));
+    if (takes(stream.positions) && std::ranges::find(without, stream.name) == without.end())
+      pass_.rows_of.insert_or_assign(stream.name, rows_at(in, stream, decoding));
   if (const auto& turns = chunk_.model().rotary_frequency; !turns.empty())
     pass_.rotary_frequency = rotary(tape_.stream(), turns);
 }
@@ -164,11 +151,41 @@ bundle chunk_pass::outputs(const bundle& in) {
   return out;
 }
 
-bundle chunk_pass::forward(const bundle& from, std::vector<attention_cache>* caches) {
+bool chunk_pass::idles(int s) const {
+  const auto& name = chunk_.stream_of(chunk_.program()[std::size_t(s)].unit);
+  return std::ranges::find(idle_, name) != idle_.end();
+}
+
+bundle chunk_pass::streams(const bundle& from, std::span<const std::string> names) {
+  ensure(chunk_.flow().is_whole() && !tape_.recording(),
+         "CHUNK-2: streams are computed alone in a whole model, without a backward pass");
+  const auto in = taken(tape_.stream(), from);
+  for (const auto& stream : chunk_.model().streams)
+    if (std::ranges::find(names, stream.name) == names.end())
+      idle_.push_back(stream.name);
+  begin_rows(in, false, idle_);
+  take_inputs(in);
+  run(0, int(chunk_.program().size()));
+  park();
+  bundle out;
+  for (const auto& name : names)
+    out.add(name, std::move(pass_.streams.at(name).data));
+  publish(tape_.stream(), out);
+  return out;
+}
+
+bundle chunk_pass::forward(const bundle& from,
+                           std::vector<attention_cache>* caches,
+                           std::span<const std::string> given) {
+  ensure(given.empty() || (chunk_.flow().is_whole() && !tape_.recording()),
+         "CHUNK-2: streams are given to a whole model, without a backward pass");
   const auto in = taken(tape_.stream(), from);
   begin_rows(in, caches != nullptr);
   pass_.caches = caches;
   take_inputs(in);
+  idle_.assign(given.begin(), given.end());
+  for (const auto& name : given)
+    pass_.streams.insert_or_assign(name, tape_.make(in.at(name), placement::replicated));
   int next = 0;
   if (tape_.recording())
     for (const auto& group : plan_.groups) {
@@ -244,6 +261,8 @@ void chunk_pass::run_segment(int s) {
 
 void chunk_pass::run(int first, int end) {
   for (int s = first; s < end; ++s) {
+    if (idles(s))
+      continue;
     go_on();
     tape_.begin_segment(chunk_.program()[std::size_t(s)].unit);
     run_segment(s);

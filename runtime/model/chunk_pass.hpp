@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,7 +39,15 @@ class chunk_pass {
   ///     boundaries (batch_schema.hpp).
   ///
   /// Output: the tensors of chunk_flow::after, or "logits" if a head gets no labels.
-  bundle forward(const bundle& in, std::vector<attention_cache>* caches = nullptr);
+  ///
+  /// `given`: streams of a whole model that `in` has complete. Their units do not run.
+  bundle forward(const bundle& in,
+                 std::vector<attention_cache>* caches = nullptr,
+                 std::span<const std::string> given = {});
+
+  /// Runs only the units that work on these streams of a whole model, without a backward pass, and
+  /// returns the streams. `in` is what these units read of the micro-batch.
+  bundle streams(const bundle& in, std::span<const std::string> names);
 
   /// `then` is called with a unit's number once this pass has read its parameters for the last
   /// time. It is called for units that end a stream, and for units without
@@ -85,8 +94,9 @@ class chunk_pass {
     gradient_slots slots;      ///< of its results, by name; null: not made in the group
   };
 
-  row_layout rows_at(const bundle& in, const std::string& positions, bool decoding);
-  void begin_rows(const bundle& in, bool decoding);
+  row_layout rows_at(const bundle& in, const stream_spec& of, bool decoding);
+  void begin_rows(const bundle& in, bool decoding, std::span<const std::string> without = {});
+  bool idles(int s) const;  ///< segment s belongs to a unit that does not run
   bool begins_unit(int s) const;
   bool ends_unit(int s) const;
   bool ends_stream(int s) const;
@@ -108,6 +118,7 @@ class chunk_pass {
   tape tape_;
   pass pass_;
   std::string current_;                    ///< the stream in pass::hidden; empty: none
+  std::vector<std::string> idle_;          ///< streams whose units do not run
   gradient_slots inputs_, outputs_;        ///< gradients of the streams that cross the chunk's cuts
   std::vector<group_input> group_inputs_;  ///< one per recompute group
 };

@@ -27,12 +27,17 @@ void add_new(std::vector<std::string>& to, const std::vector<std::string>& from)
 /// What a unit reads of the rows of streams: positions, samples, and the documents that limit
 /// attention.
 std::vector<std::string> of_rows(const model_spec& model, const std::vector<std::string>& streams) {
-  std::vector<std::string> out;
-  for (const auto& name : streams)
-    add_new(out, {model.stream_of(name).positions});
+  std::vector<std::string> out, borders;
+  for (const auto& name : streams) {
+    const auto& stream = model.stream_of(name);
+    add_new(out, {stream.positions});
+    if (auto borders_of = documents_of(stream); !borders_of.empty())
+      add_new(borders, {std::move(borders_of)});
+  }
   out.emplace_back("samples");
-  if (has(out, "positions"))
-    add_new(out, {"documents", "document_samples"});
+  if (!borders.empty())
+    borders.emplace_back("document_samples");
+  add_new(out, borders);
   return out;
 }
 

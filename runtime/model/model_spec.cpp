@@ -25,6 +25,10 @@ bool is_loss_name(std::string_view name) {
 
 }  // namespace
 
+std::string documents_of(const stream_spec& x) {
+  return x.documents.empty() && x.positions == "positions" ? "documents" : x.documents;
+}
+
 unit_letters model_spec::letters() const {
   unit_letters out;
   for (const auto& unit : units) {

@@ -18,9 +18,16 @@ struct stream_spec {
   std::string name;
   std::int64_t width = 0;  ///< C
   /// The tensor of the micro-batch with the positions of its rows, (B, T) i32. Streams with other
-  /// positions may have another T. Borders of documents are those of "positions".
+  /// positions may have another T.
   std::string positions = "positions";
+  /// The tensor with the borders of its documents, (D + 1) i32, if the micro-batch has one. Streams
+  /// with other positions have other borders of as many documents. "document_samples" (D) are those
+  /// of all. Empty: "documents" for "positions", none for others.
+  std::string documents = {};
 };
+
+/// The name of the borders of a stream's documents; empty: it has none.
+std::string documents_of(const stream_spec& x);
 
 /// A part of a model that is never cut.
 struct model_unit {

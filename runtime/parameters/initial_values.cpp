@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -200,6 +201,19 @@ class drawing {
   bool stopped_ = false;
 };
 
+/// Multiplies the values from `element` on by the factors of their rows' kinds.
+void multiply_kinds(const parameter_spec& x, std::int64_t element, std::span<float> values) {
+  const auto columns = x.extents[1];
+  const auto group = std::accumulate(x.row_kinds.begin(), x.row_kinds.end(), std::int64_t(0));
+  for (auto& value : values) {
+    auto row = element++ / columns % group;
+    std::size_t kind = 0;
+    while (row >= x.row_kinds[kind])
+      row -= x.row_kinds[kind++];
+    value = float(double(value) * x.kind_factors[kind]);
+  }
+}
+
 }  // namespace
 
 void initial_values(const entry& e, std::uint64_t seed, std::int64_t begin, std::span<float> to) {
@@ -216,6 +230,8 @@ void initial_values(const entry& e, std::uint64_t seed, std::int64_t begin, std:
     for (const auto& piece : boxes_of_range(part, first, last))
       for_each_run(e.spec.extents, piece, [&](std::int64_t element, std::int64_t n) {
         draw(key, element, e.spec.initial, to.subspan(std::size_t(at), std::size_t(n)));
+        if (!e.spec.kind_factors.empty())
+          multiply_kinds(e.spec, element, to.subspan(std::size_t(at), std::size_t(n)));
         at += n;
       });
     before += part.size();

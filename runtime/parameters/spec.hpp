@@ -122,6 +122,8 @@ struct parameter_spec {
   /// Rows per kind in a group of rows (queries, keys, values); the parameter has several groups.
   /// Empty: one kind.
   std::vector<std::int64_t> row_kinds = {};
+  /// Factors of the initial values of each kind; empty: 1. Only for matrices.
+  std::vector<double> kind_factors = {};
 
   bool is_counted() const { return counted.of != statistic::kind::none; }
 };

@@ -1,13 +1,11 @@
 #include "runtime/tensor/batch_schema.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace troupe::runtime {
 namespace {
 
 constexpr std::string_view sample_numbers = "samples";
-constexpr std::array<std::string_view, 2> document_borders = {"documents", "document_samples"};
 
 void add_quoted(std::string& to, std::string_view name) {
   to += (to.empty() ? "'" : ", '") + std::string(name) + "'";
@@ -22,7 +20,17 @@ const tensor_schema* batch_schema::find(std::string_view name) const {
 
 bool batch_schema::gives(std::string_view name) const {
   return find(name) != nullptr || name == sample_numbers
-         || (!documents_of.empty() && is_document_border(name));
+         || (!documents_of.empty() && (name == "documents" || name == "document_samples"))
+         || std::ranges::find(more_documents, name, [](const auto& x) { return x.first; })
+                != more_documents.end();
+}
+
+std::vector<std::pair<std::string, std::string>> batch_schema::borders() const {
+  std::vector<std::pair<std::string, std::string>> out;
+  if (!documents_of.empty())
+    out.emplace_back("documents", documents_of);
+  out.insert(out.end(), more_documents.begin(), more_documents.end());
+  return out;
 }
 
 std::int64_t batch_schema::rows_of(std::string_view name) const {
@@ -33,7 +41,7 @@ std::int64_t batch_schema::rows_of(std::string_view name) const {
 }
 
 bool is_document_border(std::string_view name) {
-  return std::ranges::find(document_borders, name) != document_borders.end();
+  return name == "documents" || name == "document_samples" || name.ends_with("_documents");
 }
 
 std::string names_of(const bundle& x) {

@@ -6,7 +6,9 @@
 //   * "samples" (B) u64: sample numbers within the run;
 //   * if the schema limits attention to documents, their borders, whose number differs:
 //     "documents" (D + 1) i32, the first of the B * T rows of each document, then B * T, and
-//     "document_samples" (D) u64, the sample of each document.
+//     "document_samples" (D) u64, the sample of each document;
+//   * the borders of these documents in tensors of other lengths (batch_schema::more_documents),
+//     such as "encoder_documents" (D + 1) i32. A document may have no rows there.
 
 #pragma once
 
@@ -14,9 +16,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace troupe::runtime {
@@ -36,17 +40,23 @@ struct batch_schema {
   std::vector<tensor_schema> tensors;
   /// The tensor whose rows attention divides into documents; empty: attention is not limited.
   std::string documents_of = {};
+  /// Borders of the same documents in other tensors: "..._documents", and the tensor. Each sample
+  /// has as many cuts there as in `documents_of`.
+  std::vector<std::pair<std::string, std::string>> more_documents = {};
 
   const tensor_schema* find(std::string_view name) const;  ///< null: it has none
   /// True if the micro-batches have a tensor of this name.
   bool gives(std::string_view name) const;
+  /// The tensors whose rows documents divide, by the names of their borders; empty: not limited.
+  std::vector<std::pair<std::string, std::string>> borders() const;
   /// T: the rows of this tensor in one sample. Breaks SCHEMA-1 if it has none.
   std::int64_t rows_of(std::string_view name) const;
 
   friend bool operator==(const batch_schema&, const batch_schema&) = default;
 };
 
-/// True for "documents" and "document_samples". A model asks for them, but does not need them.
+/// True for "documents", "document_samples" and "..._documents". A model asks for them, but does
+/// not need them.
 bool is_document_border(std::string_view name);
 
 /// "'tokens', 'labels'", for messages.
@@ -60,11 +70,16 @@ using batch_memory = std::function<memory_block(const std::string& name, std::si
 bundle empty_batch(const batch_schema& schema, std::int64_t B, const batch_memory& memory);
 bundle empty_batch(const batch_schema& schema, std::int64_t B, memory_pool& pool);
 
+/// Rows at which attention restarts in a sample, by the names of borders.
+using document_cuts = std::map<std::string, std::vector<std::int32_t>, std::less<>>;
+
 /// One sample of a micro-batch in host memory, to be filled. The micro-batch must outlive it.
 class sample_view {
  public:
   /// `cuts`: gets the rows at which attention restarts, ascending, above 0; null: they are dropped.
-  sample_view(const bundle& batch, std::int64_t b, std::vector<std::int32_t>* cuts = nullptr)
+  /// With batch_schema::more_documents a cut may repeat or follow the last row, so that a document
+  /// has no rows.
+  sample_view(const bundle& batch, std::int64_t b, document_cuts* cuts = nullptr)
       : batch_(batch), b_(b), cuts_(cuts) {}
 
   /// The elements of this sample. Breaks BUNDLE-1 and TENSOR-1 if the micro-batch has no such
@@ -75,15 +90,15 @@ class sample_view {
     const auto each = x.size() / x.extents()[0];
     return {x.template data<T>() + b_ * each, std::size_t(each)};
   }
-  void cut(std::int64_t row) const {
+  void cut(std::int64_t row, std::string_view borders = "documents") const {
     if (cuts_ != nullptr)
-      cuts_->push_back(std::int32_t(row));
+      (*cuts_)[std::string(borders)].push_back(std::int32_t(row));
   }
 
  private:
   const bundle& batch_;
   std::int64_t b_;
-  std::vector<std::int32_t>* cuts_;
+  document_cuts* cuts_;
 };
 
 }  // namespace troupe::runtime

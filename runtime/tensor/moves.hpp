@@ -6,6 +6,7 @@
 #include "runtime/tensor/tensor.hpp"
 
 #include <span>
+#include <string>
 #include <vector>
 
 namespace troupe::runtime {
@@ -21,6 +22,21 @@ tensor uploaded(stream& stream, std::span<const T> from, shape extents) {
 template <class T>
 tensor uploaded(stream& stream, const std::vector<T>& from, shape extents) {
   return uploaded(stream, std::span<const T>(from), extents);
+}
+
+/// A tensor of elements at(i), made once and cached by the stream under `name` (stream::constant).
+template <class At>
+tensor constant(stream& stream, const std::string& name, shape extents, const At& at) {
+  using T = decltype(at(std::int64_t{0}));
+  const auto n = extents.size();
+  return {stream.constant(name,
+                          std::size_t(n) * sizeof(T),
+                          [&](std::byte* to) {
+                            for (std::int64_t i = 0; i < n; ++i)
+                              reinterpret_cast<T*>(to)[i] = at(i);
+                          }),
+          dtype_of<T>(),
+          extents};
 }
 
 /// Copies the elements to the host. Waits for the stream's earlier work.

@@ -35,6 +35,9 @@ class pipeline_tokenizer : public tokenizer {
   /// Ids without a token decode to nothing.
   std::string decode(std::span<const std::int32_t> ids) const override;
 
+  std::string token(std::int32_t id) const override {
+    return joined({&id, 1}, parts_.vocabulary.tokens);
+  }
   bool is_special(std::int32_t id) const override;
   text_frame frame() const override { return parts_.frame; }
   std::int32_t vocabulary_size() const override { return std::int32_t(texts_.size()); }

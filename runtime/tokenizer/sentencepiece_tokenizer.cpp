@@ -77,10 +77,19 @@ bool sentencepiece_tokenizer::is_special(std::int32_t id) const {
   return id >= 0 && id < size_ && library_->IsControl(id);
 }
 
+void sentencepiece_tokenizer::require_id(std::int32_t id) const {
+  if (id < 0 || id >= size_)
+    throw input_error("cannot decode id {}: the vocabulary ends at {}", id, size_ - 1);
+}
+
+std::string sentencepiece_tokenizer::token(std::int32_t id) const {
+  require_id(id);
+  return library_->IdToPiece(id);
+}
+
 std::string sentencepiece_tokenizer::decode(std::span<const std::int32_t> ids) const {
   for (const auto id : ids)
-    if (id < 0 || id >= size_)
-      throw input_error("cannot decode id {}: the vocabulary ends at {}", id, size_ - 1);
+    require_id(id);
   std::string out;
   if (const auto status = library_->Decode(std::vector<int>(ids.begin(), ids.end()), &out);
       !status.ok())

@@ -34,6 +34,7 @@ class sentencepiece_tokenizer : public tokenizer {
   /// Control symbols decode to nothing, as in the library.
   std::string decode(std::span<const std::int32_t> ids) const override;
 
+  std::string token(std::int32_t id) const override;
   bool is_special(std::int32_t id) const override;
   std::int32_t vocabulary_size() const override { return size_; }
   std::int32_t end_of_document() const override { return end_; }
@@ -41,6 +42,7 @@ class sentencepiece_tokenizer : public tokenizer {
   digest fingerprint() const override { return fingerprint_; }
 
  private:
+  void require_id(std::int32_t id) const;
   void append_text(std::string_view text, std::vector<std::int32_t>& ids) const;
 
   std::string kind_;

@@ -48,6 +48,9 @@ class tokenizer {
   /// of a character, so the result may not be valid UTF-8.
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
 
+  /// A token as the tokenizer's files write it, such as "##ing". Throws like decode.
+  virtual std::string token(std::int32_t id) const { return decode({&id, 1}); }
+
   /// True for special tokens, which are not part of the readable text.
   virtual bool is_special(std::int32_t id) const { return id == end_of_document(); }
 

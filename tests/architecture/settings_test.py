@@ -3,7 +3,7 @@
 The columns, `.flag({...})` and `.own_flag({...})`, are in the rows of settings. Other strings and comments of the
 library name settings instead. Each setting in backticks in a string has a flag, and so has each setting that the
 program or a model family asks for with given("model.layers"), or in a list of `for (const auto* setting : {...})`.
-Settings of a family are in the rows of its *_asked.hpp.
+Settings of a family are in the rows of its *_asked.hpp, or without one in those of FAMILY_config.hpp.
 """
 
 import pathlib
@@ -55,7 +55,8 @@ def settings_of_rows(root):
             if kind and kind[1] in structs:
                 yield from of(kind[1], above + name + "." if name else above)
 
-    families = [(name, "model.") for path in (root / FAMILIES).rglob("*_asked.hpp")
+    families = [(name, "model.") for folder in (root / FAMILIES).glob("*/")
+                for path in list(folder.glob("*_asked.hpp")) or folder.glob(f"{folder.name}_config.hpp")
                 for name, _ in STRUCT.findall(path.read_text())]
     roots = [(struct, above) for struct, above in ROOTS.items() if struct in structs]
     return {name for struct, above in roots + families for name in of(struct, above)}

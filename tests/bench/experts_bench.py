@@ -54,7 +54,7 @@ PATIENCE = 300  # timeout of a run in seconds
 ROUTER = {"route", "route_backward", "route_sums", "route_losses", "widen", "narrow"}
 PERMUTATION = {"permute", "unpermute", "unpermute_backward_weight"}
 EXPERTS = {"grouped_linear_forward", "grouped_linear_backward_input", "grouped_linear_backward_weight",
-           "weighted_activation_forward", "weighted_activation_backward"}
+           "activation_forward", "activation_backward"}
 GATE = {"linear_forward", "linear_backward_input", "linear_backward_weight"}  # with as many outputs as experts
 GROUPS = ("router", "permutation", "experts", "other operations", "between operations")
 

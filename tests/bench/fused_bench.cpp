@@ -97,13 +97,14 @@ void rows(bench& b, std::int64_t R, std::int64_t C) {
     b.line(name + " backward I", shape, m.backward_input());
     b.line(name + " backward W", shape, m.backward_weight());
   }
-  const auto feed_forward = [&](const std::string& name, activation kind) {
-    tests::activation_memory<T> m{.R = R, .N = C, .kind = kind};
+  const auto feed_forward = [&](const std::string& name, activation kind, bool gated = false) {
+    tests::activation_memory<T> m{.R = R, .N = C, .kind = kind, .gated = gated};
     b.line(name + " forward", shape, m.forward());
     b.line(name + " backward", shape, m.backward());
   };
   for (const activation kind : kernels::every_activation)
     feed_forward(std::string(text(kind)), kind);
+  feed_forward("swiglu", activation::silu, true);
   {
     tests::dropout_memory<T> m{.sequences = R / 256, .T_ = 256, .C = C};
     b.line("dropout forward", shape, m.forward());

@@ -191,7 +191,8 @@ bool memory() {
          auto& m = j.training.model.as<runtime::gpt_config>();
          m.position = runtime::position_embedding::rope;
          m.normalization = runtime::normalization_kind::rms;
-         m.activation = runtime::activation_kind::swiglu;
+         m.activation = runtime::activation_kind::silu;
+         m.gated = true;
          m.groups = 2;
          m.linear_bias = m.tied_embeddings = false;
          m.vocabulary = m.padded_vocabulary = 8192;

@@ -358,7 +358,8 @@ TEST_CASE("Megatron-LM's flags select the layers of a Llama", "[command]") {
   CHECK(m.groups == 2);
   CHECK(m.head_size == 32);
   CHECK(m.ffn == 128);  // 8/3 of 64 is 170, rounded down to a multiple of 64
-  CHECK(m.activation == runtime::activation_kind::swiglu);
+  CHECK(m.activation == runtime::activation_kind::silu);
+  CHECK(m.gated);
   CHECK(m.normalization == runtime::normalization_kind::rms);
   CHECK(m.position == runtime::position_embedding::rope);
   CHECK(m.rotary_base == 500000);

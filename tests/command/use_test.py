@@ -246,6 +246,37 @@ def check_generate(folder):
     refuses("it is Parquet", "generate", "--prompts", folder / "p.parquet", *more)
 
 
+def check_beams(folder):
+    """A beam search prints one text for each prompt, or several with their scores."""
+    save = trained(folder)
+    more = ["--load", save, "--tokens", 6, "--beam-size", 3]
+    prompts = ["The actor", "waits."]
+    (folder / "p.txt").write_text("".join(x + "\n" for x in prompts))
+    lines = works("generate", "--prompts", folder / "p.txt", "--return-beams", 3, *more)
+    found = [json.loads(x) for x in lines.splitlines()]
+    for x in found:
+        scores = [beam["score"] for beam in x["beams"]]
+        expect(scores, sorted(scores, reverse=True), "the best text first")
+        expect(len({beam["text"] for beam in x["beams"]}), 3, "distinct texts")
+        expect({key: x[key] for key in ("text", "tokens", "finish_reason", "score")}, x["beams"][0], "the best text")
+    expect(list(found[0]), ["prompt", "text", "tokens", "finish_reason", "score", "beams"], "the fields")
+    best = prompts[0] + found[0]["text"] + "\n"
+    expect(works("generate", "--prompt", prompts[0], *more), best, "the first prompt alone")
+    expect(works("generate", "--prompt", prompts[0], "--no-cache", *more), best, "without a cache")
+    expect(works("generate", "--interactive", *more, text=b":seed 3\nThe actor\n"), found[0]["text"] + "\n",
+           "interactively, after a command that is refused")
+    word = found[0]["text"][2:4]
+    cut = json.loads(works("generate", "--prompts", folder / "p.txt", "--stop", word, *more).splitlines()[0])
+    expect((cut["text"], cut["finish_reason"]), (found[0]["text"].split(word)[0], "stop"), "up to the stop word")
+    for words in ["--greedy", "--temperature 0.5", "--top-k 4", "--top-p 0.5", "--seed 3"]:
+        refuses("samples nothing: leave out", "generate", *more, *words.split())
+    for words in ["--return-beams 2", "--length-penalty 2", "--early-stopping true"]:
+        refuses("need a beam search: add --beam-size", "generate", "--load", save, *words.split())
+    refuses("give --beam-size 4 or more", "generate", "--prompts", folder / "p.txt", "--return-beams", 4, *more)
+    refuses("needs --prompts FILE", "generate", "--return-beams", 2, *more)
+    refuses("exclude each other", "generate", "--prompt", "a", "--record-expert-choices", folder / "c", *more)
+
+
 def check_choices(folder):
     """Texts are generated with their choices of experts, scored with them, and found by their tokens."""
     save, record, more = folder / "save", folder / "choices", ["--backend", "reference"]

@@ -36,7 +36,8 @@ TEMPLATE_TEST_CASE("activations on the cpu are accurate along the whole axis",
                    activation_memory<float>,
                    weighted_activation_memory<float>) {
   // Absolute error below 1, relative above: the tail of a GELU is nearly 0.
-  TestType a{activation_memory<float>{.R = 1, .N = 40001, .kind = any_kind()}};
+  TestType a{activation_memory<float>{
+      .R = 1, .N = 40001, .kind = any_kind(), .gated = GENERATE(false, true)}};
   for (std::size_t i = 0; i < a.x.size(); ++i)
     a.x[i] = float(i % 40001) / 1000 - 20;
   std::fill(a.dy.begin(), a.dy.end(), 1.0f);
@@ -62,7 +63,8 @@ TEMPLATE_TEST_CASE("activations on the cpu propagate NaN",
                    "[kernels][cpu]",
                    activation_memory<float>,
                    weighted_activation_memory<float>) {
-  TestType a{activation_memory<float>{.R = 1, .N = 5, .kind = any_kind()}};
+  TestType a{
+      activation_memory<float>{.R = 1, .N = 5, .kind = any_kind(), .gated = GENERATE(false, true)}};
   a.x[2] = std::numeric_limits<float>::quiet_NaN();
   on_cpu(a.forward());
   on_cpu(a.backward());

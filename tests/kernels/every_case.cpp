@@ -13,6 +13,7 @@
 #include "tests/kernels/cases/momentum.hpp"
 #include "tests/kernels/cases/norm.hpp"
 #include "tests/kernels/cases/permute.hpp"
+#include "tests/kernels/cases/relative_bias.hpp"
 #include "tests/kernels/cases/rope.hpp"
 #include "tests/kernels/cases/route.hpp"
 #include "tests/kernels/cases/sinkhorn.hpp"

@@ -130,6 +130,7 @@ struct op_family {
   X(norm)                      \
   X(permute)                   \
   X(pieces)                    \
+  X(relative_bias)             \
   X(rope)                      \
   X(route)                     \
   X(sinkhorn)                  \

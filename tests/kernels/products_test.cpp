@@ -165,7 +165,7 @@ void compute(linear_memory<T>& m, int threads) {
   tests::on_cpu(m.backward_weight(), threads);
 }
 
-/// Neighbouring shapes differ in epilogue, bias and z: 4 and 3 have no common divisor with the
+/// Neighbouring shapes differ in epilogue, bias and z: 8 and 3 have no common divisor with the
 /// number of lengths.
 template <class T>
 linear_memory<T> of_shape(std::int64_t R, std::int64_t N, std::int64_t K, int number) {

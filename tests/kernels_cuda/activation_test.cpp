@@ -18,18 +18,9 @@ auto arrays(weighted_activation_memory<T>& m) {
 template <class T>
 weighted_activation_memory<double> in_double(weighted_activation_memory<T>& m) {
   return with_arrays_of(weighted_activation_memory<double>{activation_memory<double>{
-                            .R = m.R, .N = m.N, .kind = m.kind}},
+                            .R = m.R, .N = m.N, .kind = m.kind, .gated = m.gated}},
                         m);
 }
-template <class T, class F>
-void pointers(kernels::weighted_activation_forward<T>& op, const F& f) {
-  f(op.y), f(op.x), f(op.weight);
-}
-template <class T, class F>
-void pointers(kernels::weighted_activation_backward<T>& op, const F& f) {
-  f(op.dx), f(op.dweight), f(op.dy), f(op.x), f(op.weight);
-}
-
 }  // namespace troupe::tests
 
 using namespace troupe;
@@ -55,10 +46,10 @@ TEMPLATE_TEST_CASE("activations on a device are finite for large numbers and pro
                    "[kernels][cuda]",
                    activation_memory<float>,
                    weighted_activation_memory<float>) {
-  const auto kind = any_kind();
-  TestType m{activation_memory<float>{.R = 1, .N = 8, .kind = kind}};
+  const bool gated = GENERATE(false, true);
+  TestType m{activation_memory<float>{.R = 1, .N = 8, .kind = any_kind(), .gated = gated}};
   m.x = {-1e4f, -200, -90, -88, 88, 90, 200, 1e4f};
-  m.x.resize(std::size_t(8 * kernels::fan_in(kind)), 1.0f);
+  m.x.resize(std::size_t(8 * kernels::fan_in(gated)), 1.0f);
   m.dy.assign(8, 1.0f);
   auto exact = in_double(m);
   on_device(m, m.forward());

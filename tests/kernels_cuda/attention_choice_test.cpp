@@ -121,6 +121,12 @@ TEST_CASE("the library runs the shapes that it serves, our kernels all others", 
   auto empty = uniform(m.forward());
   empty.shape.query_rows = 0;
   CHECK(library_for(empty, library) == nullptr);
+  auto biased = uniform(m.forward());
+  const float value = 0;
+  biased.bias.values = &value;
+  CHECK(library_for(biased, library) == nullptr);
+  CHECK(tensor_cores_take(m.forward()));
+  CHECK_FALSE(tensor_cores_take(biased));
 
   CHECK(attention_scratch(uniform(m.forward()), 10, library) == 1000);
   CHECK(attention_scratch(uniform(m.forward()), 2000, library) == 2000);

@@ -62,8 +62,6 @@ class on_device final : public tested_backend {
     switch (name) {
       case operation_name::activation_forward:
       case operation_name::activation_backward:
-      case operation_name::weighted_activation_forward:
-      case operation_name::weighted_activation_backward:
       case operation_name::cross_entropy_forward:
       case operation_name::cross_entropy_backward:
       case operation_name::cross_entropy_both_passes:

@@ -141,7 +141,7 @@ MUTANTS = [
      "x[u].turn(at[u], partner, cosine + pair[u], sine + pair[u]);\n    }\n    __syncthreads();",
      "x[u].turn(at[u], partner, cosine + pair[u], sine + pair[u]);\n    }"),
     # Dropout.
-    ("kept elements are not scaled", DROPOUT, "Drops ? scale : 1.0f", "1.0f"),
+    ("kept elements are not scaled", DROPOUT, "fmaf(value, scale, in.residual[k])", "fmaf(value, 1.0f, in.residual[k])"),
     ("dropout counts rows from the first one of its rank", DROPOUT,
      "const std::int64_t q = op.first_row + r, s", "const std::int64_t q = r, s"),
     ("the second half of a pack uses the random words of the first", DROPOUT,

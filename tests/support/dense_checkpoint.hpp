@@ -20,6 +20,7 @@ namespace troupe::tests {
 inline runtime::gpt_config tiny_dense(kernels::activation activation) {
   auto out = tiny_gpt(2);
   out.activation = activation;
+  out.gated = activation == kernels::activation::silu;
   out.linear_bias = false;
   out.ffn = 24;
   out.init_std = 0.2;

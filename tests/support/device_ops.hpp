@@ -101,7 +101,8 @@ head_norm_memory<double> in_double(head_norm_memory<T>& m) {
 }
 template <class T>
 activation_memory<double> in_double(activation_memory<T>& m) {
-  return with_arrays_of(activation_memory<double>{.R = m.R, .N = m.N, .kind = m.kind}, m);
+  return with_arrays_of(
+      activation_memory<double>{.R = m.R, .N = m.N, .kind = m.kind, .gated = m.gated}, m);
 }
 template <class T>
 rope_memory<double> in_double(rope_memory<T>& m) {

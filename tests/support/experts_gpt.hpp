@@ -47,11 +47,13 @@ inline std::map<std::string, runtime::experts_spec> every_tiny_experts() {
   qwen.shared_ffn = 5;
   qwen.shared_gate = true;
   qwen.activation = activation::gelu_tanh;
+  qwen.gated = false;
   qwen.router.score = route_score::softmax;
 
   auto& latent = out["sqrt softplus, latent, gelu erf, jitter"] = tiny_experts();
   latent.latent = 7;
   latent.activation = activation::gelu_erf;
+  latent.gated = false;
   latent.router.score = route_score::sqrt_softplus;
   latent.router.jitter = 0.3;
 

@@ -80,14 +80,9 @@ inline void set_optimizer(optimizer_settings& to, const json& how) {
                .others = kind("others")};
 }
 
-inline recipe recipe_of(const json& training, const gpt_config& model) {
+/// Without a model.
+inline recipe recipe_of(const json& training) {
   recipe recipe;
-  recipe.model = model;
-  recipe.model.as<gpt_config>().sequence = training["sequence_length"];
-  recipe.model.as<gpt_config>().padded_vocabulary
-      = padded_vocabulary_size(model.vocabulary, 128, 1);
-  recipe.model.as<gpt_config>().experts.bias_rate
-      = training.value("bias_rate", model.experts.bias_rate);
   recipe.optimizer = {.beta1 = training["adam_beta1"],
                       .beta2 = training["adam_beta2"],
                       .epsilon = training["adam_eps"],
@@ -117,6 +112,16 @@ inline recipe recipe_of(const json& training, const gpt_config& model) {
                       .window = scale["window"],
                       .hysteresis = scale["hysteresis"]};
   }
+  return recipe;
+}
+
+inline recipe recipe_of(const json& training, const gpt_config& model) {
+  auto recipe = recipe_of(training);
+  recipe.model = model;
+  auto& to = recipe.model.as<gpt_config>();
+  to.sequence = training["sequence_length"];
+  to.padded_vocabulary = padded_vocabulary_size(model.vocabulary, 128, 1);
+  to.experts.bias_rate = training.value("bias_rate", model.experts.bias_rate);
   return recipe;
 }
 

@@ -10,15 +10,22 @@ template <class T>
 struct activation_memory {
   std::int64_t R, N;
   kernels::activation kind;
-  std::vector<T> x = normal<T>(R * N * kernels::fan_in(kind), 31);
+  bool gated = false;
+  std::vector<T> x = normal<T>(R * N * kernels::fan_in(gated), 31);
   std::vector<T> dy = normal<T>(R * N, 32);
   std::vector<T> y = blank<T>(R * N), dx = blank<T>(std::int64_t(x.size()));
 
   kernels::activation_forward<T> forward() {
-    return {.y = y.data(), .x = x.data(), .R = R, .N = N, .kind = kind};
+    return {.y = y.data(), .x = x.data(), .R = R, .N = N, .kind = kind, .gated = gated};
   }
   kernels::activation_backward<T> backward() {
-    return {.dx = dx.data(), .dy = dy.data(), .x = x.data(), .R = R, .N = N, .kind = kind};
+    return {.dx = dx.data(),
+            .dy = dy.data(),
+            .x = x.data(),
+            .R = R,
+            .N = N,
+            .kind = kind,
+            .gated = gated};
   }
 };
 

@@ -34,7 +34,8 @@ inline runtime::gpt_config llama3_8b() {
   x.position = runtime::position_embedding::rope;
   x.rotary_base = 500000;
   x.normalization = kernels::normalization::rms;
-  x.activation = kernels::activation::swiglu;
+  x.activation = kernels::activation::silu;
+  x.gated = true;
   x.linear_bias = x.tied_embeddings = false;
   x.hidden_dropout = x.attention_dropout = 0;
   return x;

@@ -23,8 +23,10 @@ inline sample_row row_of(const runtime::sample_dataset& data, std::uint64_t i) {
   runtime::memory_pool pool;
   const auto batch = runtime::empty_batch(data.schema(), 1, pool);
   sample_row out;
-  const runtime::sample_view view(batch, 0, &out.cuts);
+  runtime::document_cuts cuts;
+  const runtime::sample_view view(batch, 0, &cuts);
   data.fill(i, view);
+  out.cuts = cuts["documents"];
   const runtime::token_row row(view);
   out.tokens.assign(row.tokens.begin(), row.tokens.end());
   out.labels.assign(row.labels.begin(), row.labels.end());

@@ -46,7 +46,8 @@ inline std::map<std::string, runtime::gpt_config> tiny_gpts(std::int64_t layers)
   auto& llama = out["rope, rms norm, swiglu, no biases, untied, 2 groups"] = tiny_gpt(layers);
   llama.position = position_embedding::rope;
   llama.normalization = kernels::normalization::rms;
-  llama.activation = kernels::activation::swiglu;
+  llama.activation = kernels::activation::silu;
+  llama.gated = true;
   llama.linear_bias = llama.tied_embeddings = false;
   llama.groups = 2;
 

@@ -64,7 +64,8 @@ inline void play_in_turn(runtime::training_job& job, int each) {
 inline void make_llama(runtime::gpt_config& m) {
   m.position = runtime::position_embedding::rope;
   m.normalization = kernels::normalization::rms;
-  m.activation = kernels::activation::swiglu;
+  m.activation = kernels::activation::silu;
+  m.gated = true;
   m.heads = 8;
   m.head_size = 8;
   m.qk_norm = true;

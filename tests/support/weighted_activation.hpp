@@ -12,23 +12,16 @@ struct weighted_activation_memory : activation_memory<T> {
       = std::vector<kernels::accumulator<T>>(std::size_t(this->R), 0.5F);
   std::vector<kernels::accumulator<T>> dweight = blank<kernels::accumulator<T>>(this->R);
 
-  kernels::weighted_activation_forward<T> forward() {
-    return {.y = this->y.data(),
-            .x = this->x.data(),
-            .weight = weight.data(),
-            .R = this->R,
-            .N = this->N,
-            .kind = this->kind};
+  kernels::activation_forward<T> forward() {
+    auto op = activation_memory<T>::forward();
+    op.weight = weight.data();
+    return op;
   }
-  kernels::weighted_activation_backward<T> backward() {
-    return {.dx = this->dx.data(),
-            .dweight = dweight.data(),
-            .dy = this->dy.data(),
-            .x = this->x.data(),
-            .weight = weight.data(),
-            .R = this->R,
-            .N = this->N,
-            .kind = this->kind};
+  kernels::activation_backward<T> backward() {
+    auto op = activation_memory<T>::backward();
+    op.weight = weight.data();
+    op.dweight = dweight.data();
+    return op;
   }
 };
 

@@ -48,6 +48,7 @@ feed_forward_spec feed_forward_of(const gpt_config& c) {
   return {.hidden = c.hidden,
           .ffn = c.ffn,
           .activation = c.activation,
+          .gated = c.gated,
           .bias = c.linear_bias,
           .init_std = c.init_std,
           .output_init_std = output_deviation(c)};
@@ -128,6 +129,7 @@ experts_spec experts_of(const gpt_config& c, std::int64_t layers) {
           .shared_ffn = c.experts.shared_ffn,
           .shared_gate = c.experts.shared_gate,
           .activation = c.activation,
+          .gated = c.gated,
           .router = router_of(c.experts),
           .layers = layers,
           .init_std = c.init_std,

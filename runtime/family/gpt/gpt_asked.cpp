@@ -32,6 +32,11 @@ std::vector<bound_setting> bind(gpt_asked& to) {
   for (auto& x : out)
     if (x.name == "model.window")
       x.read_by([&to](const auto& words) { to.config.window = window_from(words.front()); });
+    else if (x.name == "model.activation=swiglu")
+      x.read_by([&to](const auto&) {
+        to.config.activation = activation_kind::silu;
+        to.config.gated = true;
+      });
     else if (x.name == "model.activation=gelu_erf")
       x.read_by([&to](const auto&) {  // other activations take precedence
         if (auto& kind = to.config.activation; kind == activation_kind::gelu_tanh)

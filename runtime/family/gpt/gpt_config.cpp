@@ -3,19 +3,14 @@
 #include "runtime/core/divisor.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/family/gpt/gpt_rules.hpp"
+#include "runtime/family/size_rules.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 namespace troupe::runtime {
 namespace {
-
-// 2^31 - 1: a product of two sizes fits in 64 bits.
-constexpr std::int64_t largest_size = std::numeric_limits<std::int32_t>::max();
-// Keeps the bytes of parameters, gradients and optimizer state within 64 bits.
-constexpr double largest_model = 1e17;
 
 bool validate_sizes(const gpt_config& x, std::vector<std::string>& out) {
   std::vector<std::pair<const char*, std::int64_t>> sizes = {{"`model.layers`", x.layers},
@@ -150,12 +145,7 @@ void validate_positions(const gpt_config& x, std::vector<std::string>& out) {
 }
 
 void validate_numbers(const gpt_config& x, std::vector<std::string>& out) {
-  if (!(x.norm_epsilon > 0) || !std::isfinite(x.norm_epsilon))
-    out.push_back(fmt::format("`model.norm_epsilon` is {}; give a positive number, usually 1e-5",
-                              x.norm_epsilon));
-  if (!(x.init_std >= 0) || !std::isfinite(x.init_std))
-    out.push_back(fmt::format("`model.init_std` is {}; give 0 or a positive number, usually 0.02",
-                              x.init_std));
+  require_numbers(x.norm_epsilon, "1e-5", x.init_std, x.hidden_dropout, x.attention_dropout, out);
   if (x.gain_offset != 0 && x.gain_offset != 1)
     out.push_back(fmt::format(
         "the offset of stored gains is {}; give 0, or 1 with `model.gain_offset`", x.gain_offset));
@@ -166,12 +156,6 @@ void validate_numbers(const gpt_config& x, std::vector<std::string>& out) {
   if (x.window < -1 || x.window > largest_size)
     out.push_back(
         fmt::format("`model.window` is {}; give 0 to {}, or -1 for all", x.window, largest_size));
-  const std::pair<const char*, double> dropouts[]
-      = {{"`model.hidden_dropout`", x.hidden_dropout},
-         {"`model.attention_dropout`", x.attention_dropout}};
-  for (const auto& [flag, p] : dropouts)
-    if (!(p >= 0 && p < 1))
-      out.push_back(fmt::format("{} is {}; give a probability from 0 to below 1", flag, p));
 }
 
 template <class Number>
@@ -199,14 +183,14 @@ Number attention_parameters(const gpt_config& x) {
 template <class Number>
 Number feed_forward_parameters(const gpt_config& x) {
   const auto C = Number(x.hidden), ffn = Number(x.ffn);
-  const auto fc1 = ffn * Number(kernels::fan_in(x.activation));
+  const auto fc1 = ffn * Number(kernels::fan_in(x.gated));
   return fc1 * C + ffn * C + (x.linear_bias ? fc1 + C : Number(0));
 }
 
 template <class Number>
 Number expert_parameters(const gpt_config& x) {
   const auto& y = x.experts;
-  return Number(kernels::fan_in(x.activation) + 1) * Number(y.ffn)
+  return Number(kernels::fan_in(x.gated) + 1) * Number(y.ffn)
          * Number(y.latent > 0 ? y.latent : x.hidden);
 }
 
@@ -214,7 +198,7 @@ template <class Number>
 Number experts_parameters(const gpt_config& x) {
   const auto& y = x.experts;
   const auto C = Number(x.hidden), E = Number(y.number), latent = Number(y.latent);
-  const auto products = Number(kernels::fan_in(x.activation) + 1);
+  const auto products = Number(kernels::fan_in(x.gated) + 1);
   Number n = E * C + E * expert_parameters<Number>(x);
   n += products * Number(y.shared_ffn) * C + 2 * latent * C;
   if (y.shared_gate)
@@ -251,19 +235,8 @@ std::vector<std::string> validate(const gpt_config& config) {
                       config.groups,
                       config.heads,
                       nearest_divisor(config.heads, config.groups)));
-    if (config.padded_vocabulary < config.vocabulary || config.padded_vocabulary > largest_size)
-      out.push_back(
-          fmt::format("the padded vocabulary has {} rows, but `model.vocabulary` is {}; give at "
-                      "least {}",
-                      config.padded_vocabulary,
-                      config.vocabulary,
-                      config.vocabulary));
-    if (const auto n = count_parameters<double>(config); n > largest_model)
-      out.push_back(
-          fmt::format("the model would have {:.3g} parameters; reduce `model.layers`, "
-                      "`model.hidden` or `model.ffn` to stay below {:.0g}",
-                      n,
-                      largest_model));
+    require_padding(config.vocabulary, config.padded_vocabulary, out);
+    require_parameters(count_parameters<double>(config), "layers", out);
   }
   validate_positions(config, out);
   validate_numbers(config, out);

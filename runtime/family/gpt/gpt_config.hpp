@@ -53,6 +53,7 @@ struct gpt_config {
   double gain_offset = 0;  ///< 0 or 1; stored gains are reduced by it
   bool qk_norm = false;    ///< normalizes queries and keys per head
   kernels::activation activation = kernels::activation::gelu_tanh;
+  bool gated = false;  ///< JSON calls the gated silu "swiglu"
   bool linear_bias = true;
   bool qkv_bias = false;  ///< biases of queries, keys and values even if linear_bias is off
   bool tied_embeddings = true;
@@ -73,7 +74,7 @@ struct gpt_config {
   friend bool operator==(const gpt_config&, const gpt_config&) = default;
 
   std::int64_t qkv_width() const { return (heads + 2 * groups) * head_size; }
-  std::int64_t fc1_width() const { return ffn * kernels::fan_in(activation); }
+  std::int64_t fc1_width() const { return ffn * kernels::fan_in(gated); }
   bool has_latents() const { return latent.kv_rank > 0; }
   bool has_experts() const { return experts.number > 0; }
   /// True for each layer with experts; empty without experts.
@@ -171,7 +172,7 @@ struct gpt_config {
             .flag({.name = "--swiglu",
                    .help = "Gated feed-forward layer (SwiGLU) instead of GELU.",
                    .value = "swiglu",
-                   .gives = int(kernels::activation::swiglu)})
+                   .gives = int(kernels::activation::silu)})
             .flag({.name = "--squared-relu",
                    .help = "Squared ReLU instead of GELU.",
                    .value = "squared_relu",
@@ -183,6 +184,7 @@ struct gpt_config {
                  .megatron = "exact GELU (erf) instead of the tanh formula of the fused kernel",
                  .value = "gelu_erf",
                  .gives = int(kernels::activation::gelu_erf)}),
+        row("gated", &x::gated).later().sparse(),
         row("linear_bias", &x::linear_bias)
             .flag(
                 {.name = "--disable-bias-linear",

@@ -55,12 +55,11 @@ traffic_outline& operator+=(traffic_outline& to, traffic_outline x) {
 
 /// Cost of an activation between two products with F channels: forward and backward kernel.
 traffic_outline activation_traffic(const gpt_config& m, double F) {
-  return kernels::fan_in(m.activation) == 2 ? traffic_outline{3 * F, 5 * F}
-                                            : traffic_outline{2 * F, 3 * F};
+  return m.gated ? traffic_outline{3 * F, 5 * F} : traffic_outline{2 * F, 3 * F};
 }
 
 void add_feed_forward(layer_outline& to, const gpt_config& m, double F) {
-  const double C = double(m.hidden), fan = double(kernels::fan_in(m.activation));
+  const double C = double(m.hidden), fan = double(kernels::fan_in(m.gated));
   to.products.push_back({C, fan * F});
   to.products.push_back({F, C, product_split::rows});
   to.inside += activation_traffic(m, F);
@@ -69,7 +68,7 @@ void add_feed_forward(layer_outline& to, const gpt_config& m, double F) {
 
 void add_experts(layer_outline& to, const gpt_config& m) {
   const auto& x = m.experts;
-  const double C = double(m.hidden), fan = double(kernels::fan_in(m.activation));
+  const double C = double(m.hidden), fan = double(kernels::fan_in(m.gated));
   const double E = double(x.number), k = double(x.chosen), F = double(x.ffn);
   const double width = x.latent > 0 ? double(x.latent) : C;
   to.products.push_back({C, E, product_split::none});

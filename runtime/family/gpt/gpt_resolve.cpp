@@ -1,6 +1,7 @@
 #include "runtime/family/gpt/gpt_resolve.hpp"
 
 #include "runtime/core/json_text.hpp"
+#include "runtime/family/hub_contradictions.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -27,7 +28,7 @@ normalization_kind normalization_of(const gpt_asked& asked) {
 
 /// Megatron-LM gives a gated layer as many parameters as an ungated one of width 4 C.
 std::int64_t usual_ffn(const gpt_config& x) {
-  if (x.activation != activation_kind::swiglu)
+  if (!x.gated)
     return 4 * x.hidden;
   return std::int64_t(double(4 * x.hidden) * 2 / 3) / 64 * 64;
 }
@@ -159,73 +160,6 @@ bool is_free(std::string_view member) {
   return std::ranges::find(all, member) != std::end(all);
 }
 
-/// The sentences about settings that a Hub folder contradicts.
-class contradictions {
- public:
-  contradictions(const std::string& hub, sentences& wrong) : hub_(hub), wrong_(wrong) {}
-
-  template <class Value>
-  void add(const std::string& setting, const Value& given, const Value& there) {
-    wrong_.push_back(fmt::format(
-        "`{}` {} contradicts `checkpoints.load_hub` '{}': its config.json has {}; leave it out",
-        setting,
-        given,
-        hub_,
-        there));
-  }
-  void require(const std::string& setting, bool given, bool there) {
-    if (given && !there)
-      wrong_.push_back(
-          fmt::format("`{}` contradicts `checkpoints.load_hub` '{}': its config.json has another "
-                      "value; leave it out",
-                      setting,
-                      hub_));
-  }
-
- private:
-  const std::string& hub_;
-  sentences& wrong_;
-};
-
-/// Compares the members that have the words of their rows. `above`: their path in `values`, the
-/// JSON of `there`; "" or "experts.".
-template <class Struct>
-void compare_members(const Struct& said,
-                     const Struct& there,
-                     const nlohmann::json& values,
-                     const std::string& above,
-                     const given_settings& all,
-                     contradictions& wrong) {
-  for_each_field<Struct>([&](const auto& row) {
-    const auto &here = said.*row.member, &its = there.*row.member;
-    using member = std::remove_cvref_t<decltype(here)>;
-    const auto path = above + row.key, setting = "model." + path;
-    if constexpr (has_fields<member>) {
-      compare_members(here, its, values, path + ".", all, wrong);
-      return;
-    }
-    if (!all.contains(setting) || is_free(path))
-      return;
-    // Settings that choose one value each: "model.activation=swiglu", "model.linear_bias=false".
-    auto given = all.lower_bound(setting + "=");
-    if (given != all.end() && given->starts_with(setting + "=")) {
-      const auto& value = values.at(row.key);
-      const auto right
-          = setting + "="
-            + (value.is_string() ? value.template get<std::string>() : json_text(value));
-      for (; given != all.end() && given->starts_with(setting + "="); ++given)
-        wrong.require(*given, true, *given == right);
-      return;
-    }
-    if (here == its)
-      return;
-    if constexpr (std::is_arithmetic_v<member> && !std::is_same_v<member, bool>)
-      wrong.add(setting, here, its);
-    else
-      wrong.require(setting, true, false);
-  });
-}
-
 /// Takes the settings of experts that may differ from the Hub's.
 void take_balance(const experts_config& said,
                   const given_settings& given,
@@ -258,13 +192,6 @@ template <class T>
 void decide(std::optional<T>& asked, const T& value) {
   if (!asked)
     asked = value;
-}
-
-/// Decides a setting that was not given.
-template <class T>
-void decide(given_settings& given, const char* setting, T& to, const T& value) {
-  if (given.insert(setting).second)
-    to = value;
 }
 
 }  // namespace
@@ -323,7 +250,7 @@ gpt_config resolve_hub(const gpt_config& there,
   auto out = there;
   const auto& said = asked.config;
   contradictions found(hub, wrong);
-  compare_members(said, there, json_value(to_json(there)), "", given, found);
+  compare_members(said, there, json_value(to_json(there)), "", given, is_free, found);
   found.require("model.latent_attention", asked.latent_attention, there.has_latents());
   found.require("model.gain_offset", said.gain_offset == 1, there.gain_offset == 1);
   found.require("model.grouped_queries", asked.grouped_queries, there.groups < there.heads);

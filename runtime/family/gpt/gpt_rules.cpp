@@ -295,9 +295,8 @@ std::optional<dense_origin> dense_origin_of(const gpt_config& x,
   // of all E experts add up to 1, the k choices have about k / E of it.
   const auto share
       = double(granularity) * (y.pre_softmax ? double(y.number) / double(y.chosen) : 1.0);
-  // The output has the weights of three products, or of two with GELU.
-  const bool is_cubic
-      = kernels::fan_in(x.activation) == 2 || x.activation == kernels::activation::squared_relu;
+  // The output has the weights of three products, or of two without a gate or square.
+  const bool is_cubic = x.gated || x.activation == kernels::activation::squared_relu;
   return dense_origin{dense, std::pow(share, 1.0 / (is_cubic ? 3 : 2))};
 }
 

@@ -66,13 +66,35 @@ std::string experts_text(const gpt_config& c) {
   return out + "\n";
 }
 
+std::string activation_text(const gpt_config& x) {
+  const auto name = [&] {
+    switch (x.activation) {
+      case activation_kind::gelu_tanh:
+        return "GELU (tanh)";
+      case activation_kind::gelu_erf:
+        return "GELU (erf)";
+      case activation_kind::silu:
+        return "SiLU";
+      case activation_kind::squared_relu:
+        return "squared ReLU";
+      case activation_kind::relu:
+        return "ReLU";
+      case activation_kind::tanh:
+        return "tanh";
+      case activation_kind::quick_gelu:
+        break;
+    }
+    return "quick GELU";
+  }();
+  if (!x.gated)
+    return name;
+  return x.activation == activation_kind::silu ? "SwiGLU" : fmt::format("gated {}", name);
+}
+
 }  // namespace
 
 std::string text_of(const gpt_config& x, std::int64_t parameters) {
-  const auto activation = x.activation == activation_kind::swiglu         ? "SwiGLU"
-                          : x.activation == activation_kind::squared_relu ? "squared ReLU"
-                          : x.activation == activation_kind::gelu_tanh    ? "GELU (tanh)"
-                                                                          : "GELU (erf)";
+  const auto activation = activation_text(x);
   std::string out = fmt::format("model       {}, C {}, {} of {} in {}, feed-forward {}, T {}\n",
                                 counted(x.layers, "layer"),
                                 x.hidden,

@@ -1,5 +1,5 @@
 #include "runtime/family/gpt/gpt_hub.hpp"
-#include "runtime/family/gpt/hub_fields.hpp"
+#include "runtime/family/gpt/hub_experts.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -212,7 +212,8 @@ gpt_config llama_config(const hub_fields& in, const std::string& kind) {
   read_rotary(in, x);
   x.normalization = kernels::normalization::rms;
   x.norm_epsilon = in.number("rms_norm_eps", usual_epsilon(kind));
-  x.activation = activation::swiglu;
+  x.activation = activation::silu;
+  x.gated = true;
   x.linear_bias = in.flag("attention_bias", false);
   if (in.flag("mlp_bias", false) != x.linear_bias)
     in.refuse(x.linear_bias ? "attention_bias" : "mlp_bias",

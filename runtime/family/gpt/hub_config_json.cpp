@@ -107,7 +107,7 @@ std::vector<std::string> unsayable(const gpt_config& x) {
   };
   if (is_llama_like(x)) {
     must(x.normalization == kernels::normalization::rms, "`model.normalization` RMSNorm");
-    must(x.activation == kernels::activation::swiglu, "`model.activation=swiglu`");
+    must(x.activation == kernels::activation::silu && x.gated, "`model.activation=swiglu`");
     must(x.rotary_percent == 1, "`model.rotary_percent` 1");
     must(x.scaling == rope_scaling::none || x.rotary_interpolation == 1,
          "one way of stretching positions");
@@ -132,8 +132,9 @@ std::vector<std::string> unsayable(const gpt_config& x) {
   must(x.position == position_embedding::learned_absolute,
        "`model.position` learned_absolute or rope");
   must(x.normalization == kernels::normalization::layer, "`model.normalization` LayerNorm");
-  must(x.activation == kernels::activation::gelu_tanh
-           || x.activation == kernels::activation::gelu_erf,
+  must(!x.gated
+           && (x.activation == kernels::activation::gelu_tanh
+               || x.activation == kernels::activation::gelu_erf),
        "GELU");
   must(x.groups == x.heads, "no `model.grouped_queries`");
   must(x.head_size * x.heads == x.hidden, "`model.head_size` hidden size / heads");

@@ -1,4 +1,4 @@
-#include "runtime/family/gpt/hub_fields.hpp"
+#include "runtime/family/gpt/hub_experts.hpp"
 
 #include <algorithm>
 #include <iterator>

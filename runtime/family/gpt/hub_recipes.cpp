@@ -1,4 +1,5 @@
 #include "runtime/family/gpt/gpt_hub.hpp"
+#include "runtime/family/recipe_book.hpp"
 
 #include <fmt/format.h>
 #include <utility>
@@ -8,49 +9,7 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t vector = 0;  // columns value that means a vector
-
-/// Collects recipes. `rows` and `columns` are those of the Troupe tensor.
-class recipe_book {
- public:
-  /// Takes one whole source tensor.
-  void copy(std::string name, std::string source, int64_t rows, int64_t columns) {
-    add(std::move(name), rows, columns, {{std::move(source), 0, rows, rows}});
-  }
-
-  /// Takes a vector that other types would round too much.
-  void copy_in_f32(std::string name, std::string source, int64_t size) {
-    copy(std::move(name), std::move(source), size, vector);
-    recipes_.back().stays_f32 = true;
-  }
-
-  void add(std::string name, int64_t rows, int64_t columns, std::vector<hub_rows> parts) {
-    const auto extents = columns == vector ? shape{rows} : shape{rows, columns};
-    recipes_.push_back({std::move(name), extents, false, std::move(parts)});
-  }
-
-  /// Adds matrices of equal extents; `parts` has the rows of all.
-  void stack(std::string name,
-             int64_t matrices,
-             int64_t rows,
-             int64_t columns,
-             std::vector<hub_rows> parts) {
-    recipes_.push_back({std::move(name), {matrices, rows, columns}, false, std::move(parts)});
-  }
-
-  /// Adds a recipe with sources stored as (in, out).
-  void add_transposed(std::string name,
-                      int64_t rows,
-                      int64_t columns,
-                      std::vector<hub_rows> parts) {
-    recipes_.push_back({std::move(name), {rows, columns}, true, std::move(parts)});
-  }
-
-  std::vector<hub_recipe> take() { return std::move(recipes_); }
-
- private:
-  std::vector<hub_recipe> recipes_;
-};
+constexpr int64_t vector = recipe_book::vector;
 
 /// GPT-2's c_attn is [query; key; value]. Troupe keeps the three of each head together.
 std::vector<hub_rows> gpt2_qkv(const gpt_config& c, const std::string& source) {
@@ -99,19 +58,15 @@ std::vector<hub_recipe> gpt2_recipes(const gpt_config& c, const std::string& pre
   return to.take();
 }
 
-/// Orders the rows by group: its query heads, its key head and its value head. `theirs` ends with
-/// "self_attn.".
+/// `theirs` ends with "self_attn.".
 std::vector<hub_rows> llama_qkv(const gpt_config& c,
                                 const std::string& theirs,
                                 const std::string& kind) {
-  const auto D = c.head_size, queries = c.heads / c.groups * D;
-  std::vector<hub_rows> out;
-  for (int64_t group = 0; group < c.groups; ++group) {
-    out.push_back({theirs + "q_proj." + kind, group * queries, queries, c.heads * D});
-    out.push_back({theirs + "k_proj." + kind, group * D, D, c.groups * D});
-    out.push_back({theirs + "v_proj." + kind, group * D, D, c.groups * D});
-  }
-  return out;
+  return fused_qkv(
+      {theirs + "q_proj." + kind, theirs + "k_proj." + kind, theirs + "v_proj." + kind},
+      c.heads,
+      c.groups,
+      c.head_size);
 }
 
 /// A gated feed-forward layer, or shared experts.

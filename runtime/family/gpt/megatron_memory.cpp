@@ -11,7 +11,7 @@ double data_ranks(const job_outline& job) {
 
 double parameters_of_heaviest_worker(const gpt_config& m, const job_outline& job) {
   const auto h = double(m.hidden), q = double(m.heads * m.head_size);
-  const double gated = m.activation == kernels::activation::swiglu ? 1.5 : 1;
+  const double gated = m.gated ? 1.5 : 1;
   const double norm = m.normalization == kernels::normalization::rms ? 1 : 2;
   const double attention = 2 * h * h * ((1 + double(m.groups) / double(m.heads)) * (q / h));
   const double layers = (2 * h * double(m.ffn) * gated + attention) * double(m.layers);

@@ -37,7 +37,7 @@ std::int64_t around_layers(const gpt_config& m, std::int64_t narrow) {
 }
 
 std::int64_t eager_token(const gpt_config& m, std::int64_t narrow) {
-  const bool gated = m.activation == kernels::activation::swiglu;
+  const bool gated = m.gated;
   const auto mask = m.hidden_dropout > 0 ? m.hidden : 0;
   const auto layer = norms_and_attention(m, narrow) + narrow * (gated ? 4 : 2) * m.ffn + 2 * mask;
   return m.layers * layer + around_layers(m, narrow) + mask;

@@ -112,6 +112,7 @@ void add_shared(module_builder to, const experts_spec& x) {
       feed_forward_spec{.hidden = x.hidden,
                         .ffn = x.shared_ffn,
                         .activation = x.activation,
+                        .gated = x.gated,
                         .init_std = x.init_std,
                         .output_init_std = x.output_init_std});
   const int weight = x.shared_gate ? to.add({.name = "gate_weight",
@@ -142,7 +143,7 @@ void require_ranks(const module_builder& to, const experts_spec& x) {
 int add(module_builder& to, const experts_spec& x) {
   require_ranks(to, x);
   const auto width = x.latent == 0 ? x.hidden : x.latent;
-  const auto sections = kernels::fan_in(x.activation);  // 2 for a gated activation
+  const auto sections = kernels::fan_in(x.gated);
   const auto router = add_router(to.within("router"), x.router, x.hidden, x.init_std);
   const auto down = add_projection(to, "fc1_latent_proj", x, x.latent, x.hidden, x.init_std);
   const auto fc1 = add_product(to, "linear_fc1", x, sections * x.ffn, width, x.init_std, sections);
@@ -179,8 +180,8 @@ int add(module_builder& to, const experts_spec& x) {
   to.segment("fc1", [fc1](tape& tape, pass& p) { p.x = fc1(tape, p, p.x); });
   // The second product too: it keeps the output of the activation.
   constexpr auto part = recompute_module::expert_activation;
-  to.segment("act", part, [kind = x.activation](tape& tape, pass& p) {
-    p.x = weighted_activation(tape, p.x, p.take("weights"), kind);
+  to.segment("act", part, [kind = x.activation, gated = x.gated](tape& tape, pass& p) {
+    p.x = weighted_activation(tape, p.x, p.take("weights"), kind, gated);
   });
   to.segment("fc2", part, [fc2](tape& tape, pass& p) { p.x = fc2(tape, p, p.x); });
   to.segment("scatter",
@@ -211,7 +212,7 @@ module_traits traits_of(const experts_spec& x) {
 module_flops forward_flops(const experts_spec& x, std::int64_t T) {
   const auto rows = double(T), C = double(x.hidden), latent = double(x.latent);
   const auto width = x.latent == 0 ? C : latent;
-  const auto products = double(kernels::fan_in(x.activation) + 1);
+  const auto products = double(kernels::fan_in(x.gated) + 1);
   const auto of_row = double(x.router.chosen) * width * double(x.ffn) * products
                       + double(x.shared_ffn) * C * products + 2 * C * latent;
   return {.parameters = 2 * rows * of_row};

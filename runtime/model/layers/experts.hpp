@@ -39,7 +39,8 @@ struct experts_spec {
   std::int64_t latent = 0;  ///< width of the rows that experts get; 0: C
   std::int64_t shared_ffn = 0;
   bool shared_gate = false;  ///< multiplies the shared experts by sigmoid(x gate_weight^T)
-  kernels::activation activation = kernels::activation::swiglu;
+  kernels::activation activation = kernels::activation::silu;
+  bool gated = true;
   router_spec router;
   std::int64_t layers = 1;  ///< modules of the model with these losses: see traits_of
   double init_std = 0, output_init_std = 0;

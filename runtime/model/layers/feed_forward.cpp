@@ -5,7 +5,7 @@
 namespace troupe::runtime {
 
 int add(module_builder& to, const feed_forward_spec& x) {
-  const auto sections = kernels::fan_in(x.activation);  // 2 for a gated activation
+  const auto sections = kernels::fan_in(x.gated);
   const auto fc1 = add_linear(to,
                               {.name = "linear_fc1",
                                .outputs = x.ffn * sections,
@@ -20,10 +20,10 @@ int add(module_builder& to, const feed_forward_spec& x) {
                                .init_std = x.output_init_std,
                                .bias = x.bias,
                                .placement = column_sharded()});
-  to.segment("fc1", [fc1, kind = x.activation](tape& tape, pass& p) {
-    p.x = fc1(tape, p.x, kernels::epilogue_of(kind));
-    if (kernels::epilogue_of(kind) == kernels::epilogue::none)
-      p.x = activation(tape, p.x, kind);
+  to.segment("fc1", [fc1, kind = x.activation, gated = x.gated](tape& tape, pass& p) {
+    p.x = fc1(tape, p.x, kernels::epilogue_of(kind, gated));
+    if (gated)
+      p.x = activation(tape, p.x, kind, gated);
   });
   to.segment("fc2", [fc2](tape& tape, pass& p) { p.x = fc2(tape, p.x); });
   return fc2.late_bias;
@@ -35,7 +35,7 @@ module_traits traits_of(const feed_forward_spec& x) {
 
 module_flops forward_flops(const feed_forward_spec& x, std::int64_t T) {
   return {.parameters = 2 * double(T) * double(x.hidden) * double(x.ffn)
-                        * double(kernels::fan_in(x.activation) + 1)};
+                        * double(kernels::fan_in(x.gated) + 1)};
 }
 
 }  // namespace troupe::runtime

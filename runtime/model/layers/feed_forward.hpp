@@ -11,6 +11,7 @@ struct feed_forward_spec {
   std::int64_t hidden = 0;  ///< C
   std::int64_t ffn = 0;     ///< width between the products, after the activation
   kernels::activation activation = kernels::activation::gelu_tanh;
+  bool gated = false;  ///< fc1 has twice the width: gate, then linear
   bool bias = false;
   double init_std = 0, output_init_std = 0;
 };

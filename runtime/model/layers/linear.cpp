@@ -25,13 +25,15 @@ linear_layer add_linear(module_builder& to, const linear_spec& x) {
                        .initial = distribution::normal(x.init_std),
                        .decays = true,
                        .placements = {{axis::tensor, x.placement}},
-                       .row_kinds = x.row_kinds});
+                       .row_kinds = x.row_kinds,
+                       .kind_factors = x.kind_factors},
+                      x.all_rows);
   if (!x.bias)
     return out;
   parameter_spec bias{.name = x.name + ".bias", .extents = {x.outputs}};
   if (outputs_sharded)  // each row of the weight has one element of the bias
     bias.placements[axis::tensor] = x.placement;
-  const int added = to.add(std::move(bias));
+  const int added = to.add(std::move(bias), x.all_rows);
   (out.kind != product::row || to.tensor_ranks() == 1 ? out.bias : out.late_bias) = added;
   return out;
 }

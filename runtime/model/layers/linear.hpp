@@ -14,7 +14,9 @@ struct linear_spec {
   /// row_sharded shards output features (Megatron's column-parallel layer); column_sharded shards
   /// input features (its row-parallel layer); otherwise every rank has the whole layer.
   parameter_placement placement = row_sharded();
-  std::vector<std::int64_t> row_kinds = {};  ///< see parameter_spec
+  std::vector<std::int64_t> row_kinds = {};  ///< see parameter_spec, as the next one
+  std::vector<double> kind_factors = {};
+  bool all_rows = false;  ///< of a whole layer: each tensor rank has all of its rows
 };
 
 /// A linear layer with registered parameters. The placement of the weight determines the collective
@@ -31,7 +33,7 @@ struct linear_layer {
   ///
   /// sharded outputs: x is replicated or sequence_sharded, and is copied to the tensor region
   /// sharded inputs:  x is feature_sharded, and the result is partial
-  /// a whole layer:   x is replicated or sequence_sharded, as the result
+  /// a whole layer:   x is replicated or sequence_sharded, as the result; with all_rows replicated
   variable operator()(tape& tape,
                       const variable& x,
                       kernels::epilogue activation = kernels::epilogue::none) const;

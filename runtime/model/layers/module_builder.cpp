@@ -15,13 +15,13 @@ module_builder module_builder::within(const std::string& name, recompute_module 
   return {in_, full(name), module};
 }
 
-int module_builder::add(parameter_spec x) {
+int module_builder::add(parameter_spec x, bool all_rows) {
   auto& all = in_.unit.parameters;
   x.name = full(x.name);
   if (std::any_of(all.begin(), all.end(), [&](const auto& other) { return other.name == x.name; }))
     throw input_error("a unit has two parameters named '{}'; names must be unique", x.name);
   auto& along_tensor = x.placements[axis::tensor];
-  if (in_.sequence_parallel && !along_tensor.sharded()
+  if (in_.sequence_parallel && !all_rows && !along_tensor.sharded()
       && x.placements.use(axis::tensor) == axis_use::model)
     along_tensor.partial_gradient = true;
   all.push_back(std::move(x));

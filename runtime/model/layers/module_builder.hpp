@@ -41,9 +41,9 @@ class module_builder {
                         recompute_module module = recompute_module::other) const;
 
   /// Adds a parameter called name() + "." + x.name and returns its index. With sequence
-  /// parallelism, the gradient of a parameter that all tensor ranks share becomes partial. Throws
-  /// input_error for a duplicate name.
-  int add(parameter_spec x);
+  /// parallelism, the gradient of a parameter that all tensor ranks share becomes partial, unless
+  /// each rank uses it for `all_rows`. Throws input_error for a duplicate name.
+  int add(parameter_spec x, bool all_rows = false);
 
   /// Appends a segment called name() + "." + `name`, or name() if `name` is empty. A collective
   /// must come first in its segment, so that another tape can run while ranks wait for each other;
@@ -54,8 +54,9 @@ class module_builder {
                             recompute_module module,
                             std::function<void(tape&, pass&)> forward);
 
-  /// Names what decoding keeps of the module: the extents of one token's entry on this rank.
-  /// Returns the index in pass::caches.
+  /// Names what decoding keeps of the module: the extents of one token's entry on this rank. An
+  /// entry of no elements: the module fills the cache itself, in the first pass. Returns the index
+  /// in pass::caches.
   std::size_t add_cache(const shape& entry);
 
  private:

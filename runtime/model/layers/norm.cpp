@@ -16,4 +16,17 @@ norm_layer add_norm(module_builder& to, const norm_spec& x, std::int64_t size, b
   return out;
 }
 
+void add(module_builder& to, const stream_norm& x) {
+  const auto run_norm = add_norm(to, x.norm, x.width);
+  const auto run = [run_norm, rate = x.dropout, name = to.name() + ".dropout"](auto& tape,
+                                                                               pass& p) {
+    p.hidden = dropout(tape, run_norm(tape, p), p.dropout_rate(rate), p.dropout_key(name), p.rows);
+  };
+  to.segment(x.norm.name, run).adds = true;
+}
+
+module_traits traits_of(const stream_norm& x) {
+  return {.width = x.width};
+}
+
 }  // namespace troupe::runtime

@@ -37,4 +37,15 @@ norm_layer add_norm(module_builder& to,
                     std::int64_t size,
                     bool of_heads = false);
 
+/// A norm of a whole stream, as behind the last layer of a pre-norm encoder.
+struct stream_norm {
+  norm_spec norm;
+  std::int64_t width = 0;  ///< C
+  double dropout = 0;      ///< behind the norm
+};
+
+/// Replaces pass::hidden.
+void add(module_builder& to, const stream_norm& x);
+module_traits traits_of(const stream_norm& x);
+
 }  // namespace troupe::runtime

@@ -105,25 +105,26 @@ void rows(harness& in, std::int64_t R, std::int64_t C) {
 }
 
 void activations(harness& in, std::int64_t S, std::int64_t N) {
-  const auto kind = kernels::activation::swiglu;
   const auto shape = by(S, N) + " swiglu";
   in.line(bound::memory, shape, [&](arena& a) {
-    return kernels::weighted_activation_forward<bf16>{.y = a.empty<bf16>(S * N),
-                                                      .x = a.drawn<bf16>(S * N * 2),
-                                                      .weight = a.drawn<float>(S),
-                                                      .R = S,
-                                                      .N = N,
-                                                      .kind = kind};
+    return kernels::activation_forward<bf16>{.y = a.empty<bf16>(S * N),
+                                             .x = a.drawn<bf16>(S * N * 2),
+                                             .R = S,
+                                             .N = N,
+                                             .kind = kernels::activation::silu,
+                                             .gated = true,
+                                             .weight = a.drawn<float>(S)};
   });
   in.line(bound::memory, shape, [&](arena& a) {
-    return kernels::weighted_activation_backward<bf16>{.dx = a.empty<bf16>(S * N * 2),
-                                                       .dweight = a.empty<float>(S),
-                                                       .dy = a.drawn<bf16>(S * N),
-                                                       .x = a.drawn<bf16>(S * N * 2),
-                                                       .weight = a.drawn<float>(S),
-                                                       .R = S,
-                                                       .N = N,
-                                                       .kind = kind};
+    return kernels::activation_backward<bf16>{.dx = a.empty<bf16>(S * N * 2),
+                                              .dy = a.drawn<bf16>(S * N),
+                                              .x = a.drawn<bf16>(S * N * 2),
+                                              .R = S,
+                                              .N = N,
+                                              .kind = kernels::activation::silu,
+                                              .gated = true,
+                                              .weight = a.drawn<float>(S),
+                                              .dweight = a.empty<float>(S)};
   });
 }
 

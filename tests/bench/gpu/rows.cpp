@@ -107,15 +107,16 @@ void head_norms(harness& in, const model_shape& m) {
 }
 
 void activations(harness& in, const model_shape& m) {
-  const auto kind = m.llama ? kernels::activation::swiglu : kernels::activation::gelu_tanh;
-  const auto wide = m.rows * m.ffn * kernels::fan_in(kind);
+  const auto kind = m.llama ? kernels::activation::silu : kernels::activation::gelu_tanh;
+  const auto wide = m.rows * m.ffn * kernels::fan_in(m.llama);
   const auto shape = by(m.rows, m.ffn) + (m.llama ? " swiglu" : " gelu");
   in.line(bound::memory, shape, [&](arena& a) {
     return kernels::activation_forward<bf16>{.y = a.empty<bf16>(m.rows * m.ffn),
                                              .x = a.drawn<bf16>(wide),
                                              .R = m.rows,
                                              .N = m.ffn,
-                                             .kind = kind};
+                                             .kind = kind,
+                                             .gated = m.llama};
   });
   in.line(bound::memory, shape, [&](arena& a) {
     return kernels::activation_backward<bf16>{.dx = a.empty<bf16>(wide),
@@ -123,7 +124,8 @@ void activations(harness& in, const model_shape& m) {
                                               .x = a.drawn<bf16>(wide),
                                               .R = m.rows,
                                               .N = m.ffn,
-                                              .kind = kind};
+                                              .kind = kind,
+                                              .gated = m.llama};
   });
 }
 
@@ -177,6 +179,28 @@ void rope(harness& in, const model_shape& m) {
 }
 
 /// Keys of latent attention: a part of each head from a product, a part that all heads share.
+/// A stack's table of 32 buckets, for all distances within a sequence.
+void relative_biases(harness& in, const model_shape& m) {
+  const std::int64_t count = 2 * m.T - 1, buckets = 32;
+  const auto shape = by(m.heads, count);
+  in.line(bound::latency, shape, [&](arena& a) {
+    return kernels::relative_bias_forward<bf16>{.bias = a.empty<float>(m.heads * count),
+                                                .table = a.drawn<bf16>(buckets * m.heads),
+                                                .bucket = a.constant<std::int32_t>(count, 7),
+                                                .H = m.heads,
+                                                .count = count,
+                                                .buckets = buckets};
+  });
+  in.line(bound::latency, shape, [&](arena& a) {
+    return kernels::relative_bias_backward<bf16>{.dtable = a.drawn<float>(buckets * m.heads),
+                                                 .dbias = a.drawn<float>(m.heads * count),
+                                                 .bucket = a.constant<std::int32_t>(count, 7),
+                                                 .H = m.heads,
+                                                 .count = count,
+                                                 .buckets = buckets};
+  });
+}
+
 void heads(harness& in, const model_shape& m) {
   const auto wide = by(m.rows, m.heads) + " x " + std::to_string(m.D());
   in.line(bound::memory, wide, [&](arena& a) {
@@ -308,6 +332,7 @@ void time_rows(harness& in, const model_shape& m) {
     return;
   rope(in, m);
   heads(in, m);
+  relative_biases(in, m);
   head_norms(in, m);
   routers(in, m);
 }

@@ -113,6 +113,7 @@ inline rt::residual_sublayer experts(const toy_config& c) {
                               .shared_ffn = c.hidden,
                               .shared_gate = true,
                               .activation = kernels::activation::gelu_tanh,
+                              .gated = false,
                               .router = {.experts = c.experts,
                                          .chosen = 2,
                                          .score = kernels::route_score::softmax,

@@ -22,6 +22,7 @@ struct attention_extents {
   bool anywhere = false;
   std::int64_t gap = 0;  ///< unused elements between rows
   std::int64_t Dv = D;
+  bool biased = false;  ///< with a bias for every distance of a visible pair, and its gradient
 
   static std::int32_t sum(const std::vector<std::int32_t>& lengths) {
     std::int32_t out = 0;
@@ -72,6 +73,30 @@ struct attention_extents {
     for (const std::int32_t n : keys)
       for (std::int32_t j = 0, at = 3; j < n; ++j, at += j % 5 == 0 ? 3 : 1)
         out.push_back(double(anywhere ? at : from + j));
+    return out;
+  }
+  /// The distances of visible pairs, without values.
+  template <class T>
+  kernels::score_bias<T> distances() const {
+    const auto of_queries = query_positions(), of_keys = key_positions();
+    double low = 1, high = 0;
+    for (std::size_t s = 0, i = 0, first = 0; s < queries.size(); first += keys[s++])
+      for (std::int32_t n = 0; n < queries[s]; ++n, ++i)
+        for (std::int32_t j = 0; j < keys[s]; ++j) {
+          const double x = of_keys[first + std::size_t(j)] - of_queries[i];
+          if (causal && (x > 0 || (window >= 0 && x < -double(window))))
+            continue;
+          low = high < low ? x : std::min(low, x);
+          high = std::max(high, x);
+        }
+    return {nullptr, std::int64_t(high - low) + 1, std::int32_t(low)};
+  }
+  template <class T>
+  kernels::score_bias<T> bias(arrays& a) const {
+    if (!biased)
+      return {};
+    auto out = distances<T>();
+    out.values = a.in<kernels::accumulator<T>>("bias", normal_numbers(H * out.count));
     return out;
   }
   kernels::attention_shape shape(arrays& a) const {
@@ -141,7 +166,8 @@ struct attention_extents {
           .q = q,
           .k = k,
           .v = v,
-          .shape = s.shape(a)};
+          .shape = s.shape(a),
+          .bias = s.bias<T>(a)};
     });
   }
   op_maker backward() const {
@@ -167,7 +193,14 @@ struct attention_extents {
           .q = q,
           .k = k,
           .v = v,
-          .shape = s.shape(a)};
+          .shape = s.shape(a),
+          .bias = s.bias<T>(a),
+          .dbias = s.biased ? a.out<kernels::accumulator<T>>(
+                       "dbias",
+                       s.H * s.distances<T>().count,
+                       s.units() + roundings_of_sum(s.query_rows()) + of_o,
+                       4)
+                            : nullptr};
     });
   }
 };
@@ -254,6 +287,29 @@ inline op_family attention_family() {
   for (const std::int32_t keys : {90, 91, 92, 93})
     add({3, 1, 16, {70, 33}, {keys, 33}, true, false, -1, 0.25F, keys}, "dropping from anywhere");
 
+  // Biases: of both directions, one direction and a window; keys in tiles and parts of tiles; few
+  // queries; unequal lengths; other values; fused rows; dropout; keys with gaps.
+  const auto add_biased = [&add](attention_extents s, const std::string& text) {
+    s.biased = true;
+    add(s, "with biases, " + text);
+  };
+  for (const std::int32_t T : {1, 3, 16, 63, 65, 131}) {
+    add_biased({2, 1, 16, {T, 40}, {T, 40}, false}, "not causal");
+    add_biased({2, 2, 20, {T, 40}, {T, 40}, true, true}, "fused");
+  }
+  add_biased({4, 2, 24, {70, 3}, {131, 77}, false, false, -1, 0.2F}, "not causal, unequal");
+  add_biased({4, 2, 24, {131, 7}, {40, 77}, false}, "not causal, unequal");
+  add_biased({4, 2, 20, {1, 4, 2}, {200, 64, 65}}, "decoding");
+  add_biased({2, 1, 24, {1, 0, 3}, {641, 7, 70}, true, false, 100, 0.2F}, "decoding of many keys");
+  add_biased({2, 1, 20, {5, 200}, {5, 200}, true, true, 70, 0.3F}, "through a window");
+  add_biased({2, 1, 16, {3, 0}, {0, 70}}, "with queries without keys");
+  add_biased({4, 2, 72, {70}, {131}, true, false, 70, 0, 0, false, 8, 40}, "with other values");
+  for (const bool causal : {true, false})
+    add_biased({2, 2, 16, {150, 70}, {140, 66}, causal, false, -1, 0.3F, 0, true},
+               "at any positions");
+  add_biased({2, 1, 16, std::vector<std::int32_t>(40, 9), std::vector<std::int32_t>(40, 9), false},
+             "of many sequences");
+
   // lse is stored in float between the passes.
   const auto gradient = [&out](const attention_extents& s, const std::string& text) {
     out.gradients.push_back(
@@ -265,6 +321,9 @@ inline op_family attention_family() {
         gradient({6, 2, 5, {3, 1, 4}, {3, 1, 4}, causal, true, window, p}, "fused");
         // Fewer queries than keys, as with a KV cache.
         gradient({4, 2, 3, {2, 3, 1}, {5, 3, 4}, causal, false, window, p}, "apart");
+        attention_extents biased{4, 2, 3, {2, 3, 1}, {5, 3, 4}, causal, false, window, p};
+        biased.biased = true;
+        gradient(biased, "with biases");
         for (const std::int64_t Dv : {2, 5})
           gradient({4, 2, 3, {2, 3, 1}, {5, 3, 4}, causal, false, window, p, 0, false, 0, Dv},
                    "apart, with other values");

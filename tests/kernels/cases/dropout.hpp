@@ -13,6 +13,7 @@ struct dropout_extents {
   float p;
   bool with_residual, with_bias;
   std::int64_t first_row = 0;
+  float scale = 1;
 
   std::int64_t rows() const { return sequences * T_ - first_row; }
   std::int64_t all() const { return rows() * C; }
@@ -41,7 +42,8 @@ struct dropout_extents {
           .key = 0xfedcba9876543210U,
           .sample = s.p > 0 ? s.samples(a) : nullptr,
           .first_row = s.first_row,
-          .bias = s.with_bias ? a.in<T>("bias", normal_numbers(s.C)) : nullptr};
+          .bias = s.with_bias ? a.in<T>("bias", normal_numbers(s.C)) : nullptr,
+          .scale = s.scale};
       if (s.with_bias)
         a.counts("bias", 0);
       return op;
@@ -58,7 +60,8 @@ struct dropout_extents {
                                           .p = s.p,
                                           .key = 0xfedcba9876543210U,
                                           .sample = s.p > 0 ? s.samples(a) : nullptr,
-                                          .first_row = s.first_row};
+                                          .first_row = s.first_row,
+                                          .scale = s.scale};
     });
   }
 };
@@ -95,7 +98,15 @@ inline op_family dropout_family() {
           {.shape = shape, .op = s.backward(), .in_place = {{"dx", "dy"}}, .large = large});
     }
   }
-  const dropout_extents s{2, 3, 5, 0.4F, true, true};
+  for (const float p : {0.0F, 0.1F})
+    for (const bool added : {false, true}) {
+      const dropout_extents s{3, 5, 37, p, added, added, 2, 0.125F};
+      const auto shape = "scaled p " + std::to_string(p) + (added ? " with residual and bias" : "");
+      out.cases.push_back({.shape = shape, .op = s.forward(), .in_place = {{"y", "x"}}});
+      if (!added)
+        out.cases.push_back({.shape = shape, .op = s.backward(), .in_place = {{"dx", "dy"}}});
+    }
+  const dropout_extents s{2, 3, 5, 0.4F, true, true, 0, 0.5F};
   out.gradients.push_back({.shape = "", .forward = {s.forward()}, .backward = {s.backward()}});
   return out;
 }

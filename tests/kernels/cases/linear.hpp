@@ -157,15 +157,17 @@ inline op_family linear_family() {
     const auto kind = kernels::activation_of(e);
     const std::string name(text(kind));
     const linear_extents forth{.R = 3, .N = 5, .K = 4, .activation = e};
-    out.gradients.push_back({.shape = "and " + name + " of the z that is kept",
-                             .forward = {forth.forward()},
-                             .backward = {activation_backward(kind, 3, 5, "dz", "dy", "z"),
-                                          forth.backward_input(),
-                                          forth.backward_weight()}});
+    out.gradients.push_back(
+        {.shape = "and " + name + " of the z that is kept",
+         .forward = {forth.forward()},
+         .backward = {activation_extents{.kind = kind, .R = 3, .N = 5}.backward("dz", "dy", "z"),
+                      forth.backward_input(),
+                      forth.backward_weight()}});
     const linear_extents back{.R = 3, .N = 5, .K = 4, .made_x = e, .with_z = false};
     out.gradients.push_back(
         {.shape = "of what " + name + " made",
-         .forward = {activation_forward(kind, 3, 4, "x", "z_of_x"), back.forward("z")},
+         .forward = {activation_extents{.kind = kind, .R = 3, .N = 4}.forward("x", "z_of_x"),
+                     back.forward("z")},
          .backward = {back.backward_input("dz_of_x"), back.backward_weight()}});
   }
   return out;

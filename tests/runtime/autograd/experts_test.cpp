@@ -171,9 +171,10 @@ TEST_CASE("gradients of a grouped product equal finite differences", "[autograd]
 }
 
 TEST_CASE("gradients of a weighted activation equal finite differences", "[autograd]") {
-  const auto kind = kernels::every_activation[GENERATE(range(0, 4))];
+  const auto kind = GENERATE(from_range(kernels::every_activation));
+  const bool gated = GENERATE(false, true);
   const auto op = [&](tape& on, std::vector<variable>& in) {
-    return weighted_activation(on, in[0], in[1], kind);
+    return weighted_activation(on, in[0], in[1], kind, gated);
   };
   auto weights = rows(R, 1, placement::replicated_partial_gradient);
   weights.extents = {R};

@@ -190,3 +190,101 @@ TEST_CASE("the gradient of a vocabulary shard equals that of the whole, up to ro
   // A few roundings of floats below 1.
   CHECK(*std::max_element(worst.begin(), worst.end()) < 1e-6);
 }
+
+TEST_CASE("log-probabilities take their gradient later, and both equal those of the loss",
+          "[autograd]") {
+  const bool with_owner = GENERATE(false, true);
+  loss_fixture x;
+  const two_passes expected(x, {});
+  tape graph(x.on, x.store, {});
+  graph.begin_segment(0);
+  auto logits = graph.make(x.logits(), placement::feature_sharded);
+  const auto back = logits.gradient;
+  const auto* const place = logits.data.raw();
+  const auto kept = with_owner ? logits.data : tensor();
+  const auto y = token_log_probs(graph, std::move(logits), x.targets, vocabulary);
+  graph.end_segment();
+  double total = 0;
+  auto dy = x.mask;
+  for (std::int64_t r = 0; r < T; ++r) {
+    total -= double(y.data.data<float>()[r]) * double(dy.data<float>()[r]);
+    dy.data<float>()[r] *= -1.0F / 5;  // the mean over 5 rows
+  }
+  CHECK(total == pair_of(expected.sums)[0]);
+  graph.add(*y.gradient, dy);
+  graph.input_gradients(0);
+  CHECK(numbers(back->sum) == numbers(expected.gradient));
+  CHECK((back->sum.raw() == place) == !with_owner);
+  if (with_owner)
+    CHECK(numbers(kept) == numbers(x.logits()));
+}
+
+TEST_CASE("log-probabilities and their gradient are those of all shards of the vocabulary",
+          "[autograd]") {
+  loss_fixture alone;
+  const two_passes whole(alone, {});
+  const auto expected = numbers(whole.gradient);
+  const double total = pair_of(whole.sums)[0];
+  constexpr int ranks = 2;
+  constexpr auto width = V / ranks;
+  const auto group = std::make_shared<local_group>(axis::tensor, ranks, cancel_token());
+  std::vector<std::thread> threads;
+  std::vector<double> worst(ranks, HUGE_VAL);
+  for (int r = 0; r < ranks; ++r)
+    threads.emplace_back([&, r] {
+      local_communicator mine(group, r);
+      loss_fixture x;
+      tape graph(x.on, x.store, {.groups = {{axis::tensor, &mine}}});
+      graph.begin_segment(0);
+      auto logits = graph.make(x.logits(r, ranks), placement::feature_sharded);
+      const auto back = logits.gradient;
+      const auto y = token_log_probs(graph, std::move(logits), x.targets, vocabulary);
+      graph.end_segment();
+      double sum = 0;
+      auto dy = x.mask;
+      for (std::int64_t i = 0; i < T; ++i) {
+        sum -= double(y.data.data<float>()[i]) * double(dy.data<float>()[i]);
+        dy.data<float>()[i] *= -1.0F / 5;
+      }
+      graph.add(*y.gradient, dy);
+      graph.input_gradients(0);
+      double away = std::abs(sum - total) / total;
+      const auto part = numbers(back->sum);
+      for (std::int64_t i = 0; i < T * width; ++i)
+        away = std::max(
+            away,
+            std::abs(double(part[std::size_t(i)])
+                     - double(expected[std::size_t(i / width * V + r * width + i % width)])));
+      worst[std::size_t(r)] = away;
+    });
+  for (auto& t : threads)
+    t.join();
+  // A few roundings of floats below 1.
+  CHECK(*std::max_element(worst.begin(), worst.end()) < 1e-6);
+}
+
+TEST_CASE("a loss of replicated logits is that of one rank, on each rank", "[autograd]") {
+  loss_fixture alone;
+  const two_passes whole(alone, {});
+  constexpr int ranks = 2;
+  const auto group = std::make_shared<local_group>(axis::tensor, ranks, cancel_token());
+  std::vector<std::thread> threads;
+  std::vector<char> equal(ranks);
+  for (int r = 0; r < ranks; ++r)
+    threads.emplace_back([&, r] {
+      local_communicator mine(group, r);
+      loss_fixture x;
+      tape graph(x.on, x.store, {.groups = {{axis::tensor, &mine}}});
+      graph.begin_segment(0);
+      auto logits = graph.make(x.logits(), placement::replicated);
+      const auto back = logits.gradient;
+      const auto sums = cross_entropy(graph, std::move(logits), x.targets, x.mask, vocabulary, {});
+      graph.end_segment();
+      graph.input_gradients(0);
+      equal[std::size_t(r)]
+          = pair_of(sums) == pair_of(whole.sums) && numbers(back->sum) == numbers(whole.gradient);
+    });
+  for (auto& t : threads)
+    t.join();
+  CHECK(equal == std::vector<char>(ranks, 1));
+}

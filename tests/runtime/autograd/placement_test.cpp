@@ -133,7 +133,7 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
     linear(under_test, made(x), product::whole, 4, 0, 2);
   });
   takes("activation", {placement::feature_sharded}, [&](placement x) {
-    activation(under_test, made(x), kernels::activation::swiglu);
+    activation(under_test, made(x), kernels::activation::silu, true);
   });
   takes("unpermute", {placement::replicated}, [&](placement x) {
     const auto weights = made_along_experts(placement::replicated, {2, 1});
@@ -142,6 +142,13 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
   takes("unpermute", {placement::replicated}, [&](placement x) {
     const auto weights = made_along_experts(x, {2, 1});
     unpermute(under_test, made_along_experts(placement::replicated), slots(), weights);
+  });
+  const std::vector<std::int32_t> both{1, 0};
+  const auto two_rows
+      = numbered_rows(stream, std::span<const std::int32_t>(both), 2, "rows of a test");
+  takes("gather_rows", residual, [&](placement x) { gather_rows(under_test, made(x), two_rows); });
+  takes("scatter_rows", {placement::replicated}, [&](placement x) {
+    scatter_rows(under_test, made(x), two_rows);
   });
   const auto plan = exchange();
   takes("dispatch", residual, [&](placement x) {
@@ -171,17 +178,18 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
   });
   takes("weighted_activation", {placement::feature_sharded}, [&](placement x) {
     const auto weights = made_along_experts(placement::replicated_partial_gradient, {2});
-    weighted_activation(under_test, made_along_experts(x), weights, kernels::activation::swiglu);
+    weighted_activation(under_test, made_along_experts(x), weights, kernels::activation::silu);
   });
   takes("weighted_activation", {placement::replicated_partial_gradient}, [&](placement x) {
     const auto weights = made_along_experts(x, {2});
     weighted_activation(under_test,
                         made_along_experts(placement::feature_sharded),
                         weights,
-                        kernels::activation::swiglu);
+                        kernels::activation::silu);
   });
   takes("dropout", residual, [&](placement x) { dropout(under_test, made(x), 0.5F, 1, rows); });
   takes("dropout", residual, [&](placement x) { dropout(under_test, made(x), 0, 1, rows); });
+  takes("dropout", residual, [&](placement x) { dropout(under_test, made(x), 0, 1, rows, 0.5F); });
   takes("dropout_add", residual, [&](placement x) {
     dropout_add(under_test, made(x), made(x), 0.5F, 1, rows);
   });
@@ -201,6 +209,16 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
   });
   takes("self_attention", {placement::feature_sharded}, [&](placement x) {
     self_attention(under_test, made(x, 12), one_head, rows);
+  });
+  takes("cross_attention", {placement::feature_sharded}, [&](placement x) {
+    cross_attention(under_test, made(x), made(placement::feature_sharded, 8), one_head, rows, rows);
+  });
+  takes("cross_attention", {placement::feature_sharded}, [&](placement x) {
+    cross_attention(under_test, made(placement::feature_sharded), made(x, 8), one_head, rows, rows);
+  });
+  takes("self_attention", {placement::feature_sharded}, [&](placement x) {
+    const score_bias bias{under_test.make(zeros<float>({1, 2}), x), -1};
+    self_attention(under_test, made(placement::feature_sharded, 12), one_head, rows, bias);
   });
   auto in_region = residual;
   in_region.insert(placement::replicated_partial_gradient);
@@ -249,8 +267,12 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
   takes("route", residual, [&](placement x) {
     route(under_test, made(x), rows, {.rules = {.E = 4, .k = 2}});
   });
-  takes("cross_entropy", {placement::feature_sharded}, [&](placement x) {
+  const std::set<placement> logits{placement::feature_sharded, placement::replicated};
+  takes("cross_entropy", logits, [&](placement x) {
     cross_entropy(under_test, made(x), zeros<std::int32_t>({1, 2}), zeros<float>({1, 2}), 4, {});
+  });
+  takes("token_log_probs", logits, [&](placement x) {
+    token_log_probs(under_test, made(x), zeros<std::int32_t>({1, 2}), 4);
   });
 }
 
@@ -445,6 +467,17 @@ TEST_CASE_METHOD(fixture,
       self_attention(under_test, made(placement::feature_sharded, 8), settings, rows),
       broken_promise,
       MessageMatches(StartsWith("ATTENTION-3")));
+}
+
+TEST_CASE_METHOD(fixture, "ATTENTION-4: queries and keys have as many sequences", "[placement]") {
+  const auto q = made(placement::feature_sharded), kv = made(placement::feature_sharded, 8);
+  auto keys = rows;
+  keys.documents = zeros<std::int32_t>({3});
+  keys.documents.data<std::int32_t>()[2] = 2;
+  keys.document_samples = zeros<std::uint64_t>({2});
+  CHECK_BREAKS("ATTENTION-4", cross_attention(under_test, q, kv, one_head, rows, keys));
+  CHECK_BREAKS("ATTENTION-4", cross_attention(under_test, q, kv, one_head, keys, rows));
+  CHECK_NOTHROW(cross_attention(under_test, q, kv, one_head, keys, keys));
 }
 
 TEST_CASE_METHOD(fixture,

@@ -61,7 +61,8 @@ gpt_config llama() {
   x.padded_vocabulary = 8;
   x.position = position_embedding::rope;
   x.normalization = troupe::kernels::normalization::rms;
-  x.activation = troupe::kernels::activation::swiglu;
+  x.activation = troupe::kernels::activation::silu;
+  x.gated = true;
   x.linear_bias = x.tied_embeddings = false;
   return x;
 }

@@ -213,7 +213,8 @@ TEST_CASE("a Llama is imported element by element", "[checkpoint]") {
   CHECK(c.head_size == 8);
   CHECK(c.position == position_embedding::rope);
   CHECK(c.normalization == troupe::kernels::normalization::rms);
-  CHECK(c.activation == troupe::kernels::activation::swiglu);
+  CHECK(c.activation == troupe::kernels::activation::silu);
+  CHECK(c.gated);
   CHECK_FALSE(c.linear_bias);
   CHECK(model.has("output_layer.weight"));
 

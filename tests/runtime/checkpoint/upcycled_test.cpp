@@ -66,8 +66,8 @@ TEST_CASE("weights of upcycled experts have Megatron-LM's factor", "[checkpoint]
   const auto with = [](troupe::kernels::activation kind, std::int64_t granularity) {
     return with_slices(tiny_dense(kind), granularity);
   };
-  CHECK(factor_of(with(swiglu, 1), 1) == 1);
-  CHECK_THAT(factor_of(with(swiglu, 4), 4), WithinRel(std::cbrt(4.0)));
+  CHECK(factor_of(with(silu, 1), 1) == 1);
+  CHECK_THAT(factor_of(with(silu, 4), 4), WithinRel(std::cbrt(4.0)));
   CHECK_THAT(factor_of(with(squared_relu, 2), 2), WithinRel(std::cbrt(2.0)));
   CHECK_THAT(factor_of(with(gelu_tanh, 2), 2), WithinRel(std::sqrt(2.0)));
   auto before_choice = with(gelu_erf, 2);  // (8 / 2) * 2 * 2 / 2
@@ -76,7 +76,7 @@ TEST_CASE("weights of upcycled experts have Megatron-LM's factor", "[checkpoint]
 }
 
 TEST_CASE("an upcycled expert is a slice of the dense layer, for any ranks", "[checkpoint]") {
-  const auto kind = GENERATE(swiglu, gelu_tanh);
+  const auto kind = GENERATE(silu, gelu_tanh);
   const std::int64_t G = GENERATE(1, 2, 4);
   CAPTURE(int(kind), G);
   const scratch_folder folder;
@@ -129,7 +129,7 @@ TEST_CASE("an upcycled expert is a slice of the dense layer, for any ranks", "[c
 
 TEST_CASE("parameters that a dense model lacks begin with their initial values", "[checkpoint]") {
   const scratch_folder folder;
-  const auto dense = tiny_dense(swiglu);
+  const auto dense = tiny_dense(silu);
   const checkpoint_reader from(save_dense(folder.path(), dense));
   auto sparse = with_slices(dense, 2);
   sparse.experts.shared_ffn = 5;
@@ -163,7 +163,7 @@ TEST_CASE("parameters that a dense model lacks begin with their initial values",
 
 TEST_CASE("a model that no dense checkpoint fits is refused", "[checkpoint]") {
   const scratch_folder folder;
-  const auto dense = tiny_dense(swiglu);
+  const auto dense = tiny_dense(silu);
   CHECK_BREAKS("UPCYCLE-1", upcycled_parameters(dense, 1, seed_of_drawn));
   CHECK_BREAKS("UPCYCLE-1", upcycled_parameters(with_slices(dense, 2), 4, seed_of_drawn));
   auto wider = dense;

@@ -158,6 +158,53 @@ TEST_CASE("SCHEMA-2: documents begin in order, within their sample", "[data]") {
     CHECK_BREAKS("SCHEMA-2", batch(wrong));
 }
 
+namespace {
+
+/// Samples of 4 tokens and 3 keys, both with these documents.
+class cut_twice final : public sample_dataset {
+ public:
+  cut_twice(std::vector<std::int64_t> tokens, std::vector<std::int64_t> keys)
+      : tokens_(std::move(tokens)), keys_(std::move(keys)) {}
+
+  std::uint64_t size() const override { return 2; }
+  batch_schema schema() const override {
+    auto out = token_schema(4, true);
+    out.tensors.push_back({.name = "keys", .extents = {3}, .rows = 0});
+    out.more_documents = {{"key_documents", "keys"}};
+    return out;
+  }
+  void fill(std::uint64_t, const sample_view& out) const override {
+    for (const auto row : tokens_)
+      out.cut(row);
+    for (const auto row : keys_)
+      out.cut(row, "key_documents");
+  }
+
+ private:
+  std::vector<std::int64_t> tokens_, keys_;
+};
+
+}  // namespace
+
+TEST_CASE("SCHEMA-3: a sample has the same documents in all tensors that they divide", "[data]") {
+  using rows = std::vector<std::int64_t>;
+  const auto batch = [](rows tokens, rows keys) {
+    return dataset_source(std::make_shared<cut_twice>(tokens, keys), {.micro_batch_size = 2}, {})
+        .microbatch({});
+  };
+  const auto b = batch({1}, {3});  // the second document has no keys
+  const auto all = [&](const char* name) {
+    const auto found = b.at(name).elements<std::int32_t>();
+    return std::vector<std::int32_t>(found.begin(), found.end());
+  };
+  CHECK(all("documents") == std::vector<std::int32_t>{0, 1, 4, 5, 8});
+  CHECK(all("key_documents") == std::vector<std::int32_t>{0, 3, 3, 6, 6});
+  CHECK(b.at("document_samples").size() == 4);
+  CHECK_BREAKS("SCHEMA-3", batch({1}, {}));
+  CHECK_BREAKS("SCHEMA-3", batch({1}, {1, 2}));
+  CHECK_BREAKS("SCHEMA-2", batch({1}, {4}));
+}
+
 TEST_CASE("a data set fills each element of its samples", "[data]") {
   const scratch_folder folder;
   write_dataset(folder / "data", 97, {{5}, {3}, {7}, {2}, {9}, {4}});

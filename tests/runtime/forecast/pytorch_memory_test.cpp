@@ -35,7 +35,8 @@ training_job small_llama() {
   auto& m = out.training.model.as<runtime::gpt_config>();
   m.groups = 1;
   m.normalization = kernels::normalization::rms;
-  m.activation = kernels::activation::swiglu;
+  m.activation = kernels::activation::silu;
+  m.gated = true;
   m.position = position_embedding::rope;
   m.linear_bias = m.tied_embeddings = false;
   return out;

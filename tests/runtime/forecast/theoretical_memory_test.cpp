@@ -71,7 +71,7 @@ TEST_CASE("the theoretical memory depends on gates, norms, groups, ties and the 
   const auto weights = [&] { return megatron_memory(job).value().weights_and_optimizer / 18; };
   const auto plain = weights();
   CHECK(plain == 24 * (12 * 1024. * 1024 + 4 * 1024) + 2 * 1024 + 50304 * 1024.);
-  job.training.model.as<runtime::gpt_config>().activation = kernels::activation::swiglu;
+  job.training.model.as<runtime::gpt_config>().gated = true;
   CHECK(weights() == plain + 24 * 4096. * 1024);
   job = gpt3_345m();
   job.training.model.as<runtime::gpt_config>().normalization = kernels::normalization::rms;

@@ -72,7 +72,7 @@ TEST_CASE("an upcycled model computes what its dense model computes", "[inferenc
   const auto [kind, G]
       = GENERATE(table<troupe::kernels::activation, std::int64_t>({{gelu_tanh, 1},
                                                                    {gelu_erf, 1},
-                                                                   {swiglu, 1},
+                                                                   {silu, 1},
                                                                    {squared_relu, 1},
                                                                    {squared_relu, 2},
                                                                    {squared_relu, 4}}));
@@ -94,12 +94,12 @@ TEST_CASE("an upcycled model computes what its dense model computes", "[inferenc
 
 TEST_CASE("for small inputs the factor also keeps what gated and GELU layers compute",
           "[inference]") {
-  const auto kind = GENERATE(gelu_tanh, swiglu);
+  const auto kind = GENERATE(gelu_tanh, silu);
   const std::int64_t G = GENERATE(2, 4);
   CAPTURE(int(kind), G);
   const scratch_folder folder;
   const auto dense = tiny_dense(kind);
-  const float small = 1e-3F, large = kind == swiglu ? 1e6F : 1e3F;
+  const float small = 1e-3F, large = kind == silu ? 1e6F : 1e3F;
   const checkpoint_reader saved(
       save_dense(folder.path(), dense, [&](const std::string& name, std::span<float> values) {
         const bool first = name.ends_with("linear_fc1.weight");

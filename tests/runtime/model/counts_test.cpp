@@ -35,7 +35,7 @@ double all_ffn(const gpt_config& x) {
 double megatron_flops(const gpt_config& x) {
   const auto h = double(x.hidden), L = double(x.layers), S = double(x.sequence);
   const auto q = double(x.heads * x.head_size), kv = double(x.groups * x.head_size);
-  const double products = x.activation == kernels::activation::swiglu ? 3 : 2;
+  const double products = x.gated ? 3 : 2;
   const double per_token = 6 * h * all_ffn(x) * products + 6 * L * (h * (q + 2 * kv) + q * h)
                            + 6 * h * double(x.padded_vocabulary);
   const double attention = 12 * L * q * visible_pairs(S, double(x.window));  // two products

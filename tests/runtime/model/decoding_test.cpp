@@ -1,5 +1,6 @@
 // Decoding with a cache, token by token, gives the logits of a full pass.
 
+#include "tests/support/crossing_gpt.hpp"
 #include "tests/support/experts_gpt.hpp"
 #include "tests/support/latent_gpt.hpp"
 #include "tests/support/numbers.hpp"
@@ -29,7 +30,9 @@ bundle part(stream& stream, const bundle& all, std::int64_t first, std::int64_t 
               return from[std::size_t(i / n * T + first + i % n)];
             }));
   }
-  out.add("samples", all.at("samples"));
+  for (const auto* name : {"samples", "patches", "patch_positions"})
+    if (all.has(name))
+      out.add(name, all.at(name));
   return out;
 }
 
@@ -96,6 +99,14 @@ TEST_CASE("decoding with latent attention gives the logits of a full pass", "[mo
   const std::int64_t prompt = GENERATE(1, 3);
   CAPTURE(low_rank, caches_latents, int(where), prompt);
   check_decoding(latent_gpt(low_rank, 0, caches_latents), where, prompt);
+}
+
+TEST_CASE("decoding with cross-attention and biases gives the logits of a full pass", "[model]") {
+  const bool alibi = GENERATE(false, true);
+  const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
+  const std::int64_t prompt = GENERATE(1, 3);
+  CAPTURE(alibi, int(where), prompt);
+  check_decoding(crossing_gpt(alibi), where, prompt);
 }
 
 TEST_CASE("decoding with experts gives the logits of a full pass", "[model]") {

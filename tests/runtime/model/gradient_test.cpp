@@ -1,7 +1,7 @@
 // Gradients of the loss for every parameter, compared with finite differences.
 
 #include "runtime/core/hash.hpp"
-#include "runtime/model/ties.hpp"
+#include "tests/support/crossing_gpt.hpp"
 #include "tests/support/documents.hpp"
 #include "tests/support/experts_gpt.hpp"
 #include "tests/support/latent_gpt.hpp"
@@ -63,12 +63,13 @@ void check_slopes(stages& under_test, const bundle& in) {
 
   under_test.forward_backward(0, in, {.seed = 9, .step = 4});
   auto gradients = under_test.gradients();
-  if (!ties_of(under_test.model().model()).empty()) {
-    auto& words = gradients.at("embedding.word_embeddings.weight");
-    const auto& output = gradients.at("output_layer.weight");
-    for (std::size_t i = 0; i < words.size(); ++i)
-      words[i] += output[i];
-  }
+  for (const auto& e : store.entries())
+    if (!e.spec.tied_to.empty()) {
+      auto& sum = gradients.at(e.spec.tied_to);
+      const auto& use = gradients.at(e.spec.name);
+      for (std::size_t i = 0; i < sum.size(); ++i)
+        sum[i] += use[i];
+    }
   float overall = 0;
   for (const auto& entry : gradients)
     overall = std::max(overall, largest(entry.second));
@@ -100,6 +101,15 @@ TEST_CASE("gradients of every parameter equal the derivative of the loss", "[mod
   stream stream(kernels::backend::reference, 1, {});
   stages under_test(config, 1, stream);
   check_slopes(under_test, tiny_batch(stream, config, 2, 3, masked));
+}
+
+TEST_CASE("gradients equal the derivative of the loss with cross-attention and biases", "[model]") {
+  const bool alibi = GENERATE(false, true);
+  CAPTURE(alibi);
+  const auto model = crossing_gpt(alibi);
+  stream stream(kernels::backend::reference, 1, {});
+  stages under_test(model, 1, stream);
+  check_slopes(under_test, tiny_batch(stream, model, 2, 3));
 }
 
 TEST_CASE("gradients equal the derivative of the loss with experts", "[model]") {

@@ -7,6 +7,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include <array>
 #include <stdexcept>
 #include <thread>
 
@@ -24,7 +25,7 @@ parameter_spec parameter(const char* name, shape extents, parameter_placement li
   return x;
 }
 
-/// Several pieces each, with ends inside rows; every distribution; a tied parameter.
+/// Several pieces each, with ends inside rows; every distribution; kinds of rows; a tied parameter.
 std::vector<unit_spec> units() {
   auto constant = parameter("gain", {300000}, {});
   constant.initial = distribution::constant(1);
@@ -34,6 +35,9 @@ std::vector<unit_spec> units() {
   uniform.initial = distribution::uniform(-0.5, 2);
   auto log_uniform = parameter("log uniform", {6, 50000}, column_sharded());
   log_uniform.initial = distribution::log_uniform(1e-3, 0.1);
+  auto kinds = parameter("kinds", {12, 30000}, row_sharded());
+  kinds.row_kinds = {2, 1, 1};
+  kinds.kind_factors = {0.3, 1, 2};
   const auto stack = [](const char* name, parameter_placement lies) {
     auto x = parameter(name, {3, 400, 600}, lies);
     x.valid_rows = -1;
@@ -44,6 +48,7 @@ std::vector<unit_spec> units() {
           {"second",
            {uniform,
             log_uniform,
+            kinds,
             parameter("columns", {1003, 820}, column_sharded()),
             parameter("bias", {290001}, {}),
             parameter("sections", {12, 70000}, row_sharded(3)),
@@ -58,8 +63,12 @@ float judged(const parameter_spec& x, std::uint64_t seed, std::uint64_t element)
   if (x.initial.of == kind::constant)
     return float(x.initial.first);
   const auto key = random_key(seed, x.name, 0);
-  if (x.initial.of == kind::normal)
-    return float(x.initial.first * standard_normal(key, element));
+  if (x.initial.of == kind::normal) {
+    const auto drawn = float(x.initial.first * standard_normal(key, element));
+    return x.kind_factors.empty()
+               ? drawn
+               : float(double(drawn) * std::array{0.3, 0.3, 1.0, 2.0}[element / 30000 % 4]);
+  }
   const auto value = x.initial.of == kind::uniform ? uniform_between : log_uniform_between;
   return float(value(key, element, x.initial.first, x.initial.last));
 }
@@ -131,7 +140,7 @@ TEST_CASE("pieces arrive in order, each element once; the consumer can throw", "
     taken += std::int64_t(x.values.size());
   });
   CHECK(taken
-        == 1100 * 700 + 300000 + 2 * 6 * 50000 + 1003 * 820 + 290001 + 12 * 70000
+        == 1100 * 700 + 300000 + 2 * 6 * 50000 + 12 * 30000 + 1003 * 820 + 290001 + 12 * 70000
                + 2 * 3 * 400 * 600);
   const auto fail = [&](const initial_piece&) {
     if (++calls == 3)

@@ -1,6 +1,7 @@
 // Tensors of a micro-batch with several lengths, over stages.
 
 #include "tests/support/broken.hpp"
+#include "tests/support/crossing_gpt.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/two_lengths.hpp"
 #include "tests/support/two_streams.hpp"
@@ -46,7 +47,8 @@ TEST_CASE("a tensor of another length reaches each stage that reads it, with the
 }
 
 TEST_CASE("streams of two lengths have the bits of the whole model in each layout", "[trainer]") {
-  const worker_settings settings{.model = two_lengths(), .grain = 16};
+  const bool crosses = GENERATE(false, true);
+  const worker_settings settings{.model = crosses ? crossing_gpt() : two_lengths(), .grain = 16};
   const int data = GENERATE(1, 2);
   const auto judge = digests({.data = data}, settings, {{0, 6}});
   // The encoder learns by the gradients of the decoder.
@@ -58,7 +60,10 @@ TEST_CASE("streams of two lengths have the bits of the whole model in each layou
 
 TEST_CASE("the rows of streams of two lengths are sharded among tensor ranks", "[trainer]") {
   // A large epsilon: otherwise the first update is the sign of the gradient.
-  worker_settings settings{.model = two_lengths(), .optimizer = {.epsilon = 1e-2}, .grain = 16};
+  const bool crosses = GENERATE(false, true);
+  worker_settings settings{.model = crosses ? crossing_gpt() : two_lengths(),
+                           .optimizer = {.epsilon = 1e-2},
+                           .grain = 16};
   const auto losses = [&](const grid& g) {
     ranks all(g, settings, kernels::backend::cpu, {{0, 6}});
     auto first = all.step(1, micro_batches).losses;

@@ -322,6 +322,19 @@ TEST_CASE("newer fields survive JSON", "[model]") {
   CHECK(gpt_config_from_json(text) == x);
 }
 
+TEST_CASE("JSON calls the gated silu swiglu, and names each other choice by two fields",
+          "[model]") {
+  auto x = llama3_8b();
+  CHECK(nlohmann::json::parse(to_json(x))["activation"] == "swiglu");
+  CHECK_FALSE(nlohmann::json::parse(to_json(x)).contains("gated"));
+  for (const auto kind : kernels::every_activation)
+    for (const bool gated : {false, true}) {
+      x.activation = kind;
+      x.gated = gated;
+      CHECK(gpt_config_from_json(to_json(x)) == x);
+    }
+}
+
 TEST_CASE("JSON of the first version is read, and each of its fields is demanded", "[model]") {
   const auto first = nlohmann::json::parse(R"({
       "layers": 32, "hidden": 4096, "heads": 32, "groups": 8, "head_size": 128, "ffn": 14336,
@@ -395,7 +408,7 @@ TEST_CASE("JSON that is not exactly a configuration is refused, by field", "[mod
                     ContainsSubstring("whole number"));
   CHECK_THROWS_WITH(gpt_config_from_json(with("\"layers\":32", "\"layers\":32,\"experts\":8")),
                     ContainsSubstring("'experts'"));
-  CHECK_THROWS_WITH(gpt_config_from_json(with("\"swiglu\"", "\"relu\"")),
+  CHECK_THROWS_WITH(gpt_config_from_json(with("\"swiglu\"", "\"selu\"")),
                     ContainsSubstring("'gelu_erf'"));
   CHECK_THROWS_WITH(
       gpt_config_from_json(with("\"tied_embeddings\":false", "\"tied_embeddings\":0")),

@@ -4,7 +4,6 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_reader.hpp"
-#include "runtime/family/gpt/gpt_config.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -104,11 +103,5 @@ class hub_fields {
   nlohmann::json fields_;
   std::string where_;
 };
-
-/// Reads the experts, the layers that have them, and the latents of DeepSeek's models. `kind`: a
-/// model_type that has experts. The rest of `x` is read already.
-void read_hub_experts(const hub_fields& in, std::string_view kind, gpt_config& x);
-/// True if models of this model_type have experts.
-bool has_hub_experts(std::string_view kind);
 
 }  // namespace troupe::runtime

@@ -1,0 +1,47 @@
+#include "runtime/family/masked_samples.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/random.hpp"
+#include "runtime/tokenizer/description.hpp"
+
+namespace troupe::runtime {
+
+std::unique_ptr<const tokenizer> masking_tokenizer(const std::string& description) {
+  if (description.empty())
+    throw input_error(
+        "samples of masked words need the tokenizer of the data, and the job names none: give it");
+  return named_tokenizer(description);
+}
+
+masked_dataset_options masked_options(const samples_request& from,
+                                      const masking_settings& masking,
+                                      std::int64_t vocabulary,
+                                      const tokenizer& by) {
+  return {.samples = from.samples,
+          .seed = std::uint32_t(from.seed),
+          .masking = masking,
+          .vocabulary = masking_vocabulary_of(by, vocabulary),
+          .cache = from.data.cache,
+          .stop = from.stop};
+}
+
+made_up_texts::made_up_texts(const samples_request& from)
+    : part_(to_string(from.part)), samples_(from.samples.value_or(0)), seed_(from.seed) {}
+
+std::uint64_t made_up_texts::key_of(std::uint64_t i) const {
+  if (i >= samples_)
+    throw input_error("the made-up data have {} samples, but not {}", samples_, i);
+  return random_key(seed_, part_, i);
+}
+
+std::vector<std::string> validate_masking_tokens(
+    const data_settings& data,
+    const std::string& tokenizer_description,
+    const std::function<void(const tokenizer& by)>& find) {
+  std::vector<std::string> wrong;
+  if (!data.mock)
+    collect(wrong, [&] { find(*masking_tokenizer(tokenizer_description)); });
+  return wrong;
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,71 @@
+// Samples of families of masked text: of files with a tokenizer, and made up.
+
+#pragma once
+
+#include "runtime/core/random.hpp"
+#include "runtime/data/indexed_dataset.hpp"
+#include "runtime/data/masked_dataset.hpp"
+#include "runtime/data/masking_tokens.hpp"
+#include "runtime/family/family_samples.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// The tokenizer of a job that trains on files. Throws input_error if it has none.
+std::unique_ptr<const tokenizer> masking_tokenizer(const std::string& description);
+
+/// The options of `from`, of ids below `vocabulary`.
+masked_dataset_options masked_options(const samples_request& from,
+                                      const masking_settings& masking,
+                                      std::int64_t vocabulary,
+                                      const tokenizer& by);
+
+/// Opens the files of `from`. `config` has the masking and the vocabulary of a family, and
+/// `find` finds the tokens that Dataset needs.
+template <class Dataset, class Config, class Find>
+std::shared_ptr<const sample_dataset> open_masked(const samples_request& from,
+                                                  const Config& config,
+                                                  batch_schema schema,
+                                                  const Find& find) {
+  const auto by = masking_tokenizer(from.tokenizer);
+  return std::make_shared<Dataset>(
+      std::make_shared<indexed_dataset>(*from.prefix, objects_of(from.data)),
+      split_for(from.data, from.part),
+      from.part,
+      masked_options(from, config.masking, config.vocabulary, *by),
+      find(*by),
+      std::move(schema));
+}
+
+/// Made-up samples, each a function of the seed, the part and its number.
+class made_up_texts : public sample_dataset {
+ public:
+  explicit made_up_texts(const samples_request& from);
+  std::uint64_t size() const final { return samples_; }
+
+ protected:
+  /// Key of the random numbers of sample i. Throws input_error when i >= size().
+  std::uint64_t key_of(std::uint64_t i) const;
+  /// A whole number from 0 to end - 1: random number `number` of the key.
+  static std::int64_t below(std::uint64_t key, std::int64_t number, std::int64_t end) {
+    return std::int64_t(uniform(key, std::uint64_t(number)) * double(end));
+  }
+
+ private:
+  std::string part_;
+  std::uint64_t samples_, seed_;
+};
+
+/// The sentence of `find`, which throws input_error for a tokenizer without the tokens that it
+/// needs. Empty if it does not throw, or for made-up data.
+std::vector<std::string> validate_masking_tokens(
+    const data_settings& data,
+    const std::string& tokenizer_description,
+    const std::function<void(const tokenizer& by)>& find);
+
+}  // namespace troupe::runtime

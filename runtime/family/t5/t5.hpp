@@ -1,0 +1,33 @@
+// T5: encoder and decoder. Its units, for the smallest model:
+//
+//   unit    embedding  layers   norm     embedding  layers   head
+//   letter  E          e        n        D          t        L
+//   stream  encoder    encoder  encoder  decoder    decoder  decoder
+//
+// Each layer of the decoder reads the stream "encoder", so that it crosses all cuts up to the last
+// of them. Three units use the table of tokens: E, D and L. The layers of a stack share the table
+// of their relative biases, which its first layer has.
+
+#pragma once
+
+#include "runtime/family/hub_translation.hpp"
+#include "runtime/family/model_outline.hpp"
+#include "runtime/family/t5/t5_config.hpp"
+#include "runtime/model/extension.hpp"
+#include "runtime/model/model_spec.hpp"
+
+namespace troupe::runtime {
+
+const model_family& t5_family();
+
+/// Throws input_error for an extension: a T5 takes none.
+model_spec t5_spec(const t5_config& config, const extension& own = {});
+
+/// T5ForConditionalGeneration (model_type t5), of version 1.0 (an output layer with the scaled
+/// table of the embedding) and 1.1 (an output layer of its own), with any activation of these.
+const hub_translation& t5_hub();
+
+/// Per token of the decoder: an operation of the encoder counts as often as its stream is longer.
+model_outline t5_outline(const t5_config& config);
+
+}  // namespace troupe::runtime

@@ -1,0 +1,161 @@
+#include "runtime/family/t5/t5_asked.hpp"
+
+#include "runtime/family/config_json.hpp"
+#include "runtime/family/hub_contradictions.hpp"
+#include "runtime/family/size_rules.hpp"
+
+#include <algorithm>
+
+namespace troupe::runtime {
+namespace {
+
+using sentences = std::vector<std::string>;
+
+/// True if the setting, or one that chooses a value of it, was given.
+bool is_given(const given_settings& given, const std::string& setting) {
+  const auto found = given.lower_bound(setting + "=");
+  return given.contains(setting) || (found != given.end() && found->starts_with(setting + "="));
+}
+
+/// True for members that may differ from the Hub's.
+bool may_differ_from_hub(std::string_view member) {
+  constexpr std::string_view all[] = {"encoder_sequence",
+                                      "decoder_sequence",
+                                      "positions",
+                                      "vocabulary",
+                                      "hidden_dropout",
+                                      "attention_dropout",
+                                      "init_std"};
+  return std::ranges::find(all, member) != std::end(all) || member.starts_with("masking.");
+}
+
+void refuse_idle(const t5_config& x, const given_settings& given, sentences& wrong) {
+  const auto refuse = [&](const char* setting, const char* without) {
+    if (given.contains(setting))
+      wrong.push_back(fmt::format("`{}` does nothing {}: leave it out", setting, without));
+  };
+  if (x.is_relative()) {
+    refuse("model.positions", "with `model.position` relative");
+  } else {
+    refuse("model.buckets", "without `model.position` relative");
+    refuse("model.most_distance", "without `model.position` relative");
+  }
+  if (x.init_by_width)
+    refuse("model.init_std", "with `model.form` v1.0 or v1.1, whose weights begin by their widths");
+}
+
+}  // namespace
+
+std::optional<t5_config> resolve(const t5_asked& asked,
+                                 const given_settings& given,
+                                 sentences& wrong) {
+  auto out = t5_form(asked.form);
+  for_each_field<t5_config>([&](const auto& row) {
+    if (is_given(given, std::string("model.") + row.name))
+      out.*row.member = asked.config.*row.member;
+  });
+  out.masking = asked.config.masking;
+  const auto has = [&given](const char* setting) { return given.contains(setting); };
+  if (given.contains("model.activation=swiglu") + given.contains("model.activation=squared_relu")
+          + given.contains("model.activation=gelu_erf")
+      > 1)
+    wrong.emplace_back(
+        "`model.activation=swiglu`, `model.activation=squared_relu` and "
+        "`model.activation=gelu_erf` are activations: give one");
+  // Megatron-LM's fused kernel has the tanh formula and adds a bias, so it is off without biases.
+  if (!out.linear_bias && out.activation == "gelu_tanh")
+    out.activation = "gelu_erf";
+  if (!out.tied_embeddings)  // as in Megatron-LM, and in version 1.1
+    out.head_scaled = out.head_bias = false;
+  if (has("model.layers") && has("model.encoder_layers") && has("model.decoder_layers"))
+    wrong.emplace_back(
+        "`model.layers` does nothing beside `model.encoder_layers` and `model.decoder_layers`: "
+        "leave it out");
+  if (!has("model.encoder_layers"))
+    out.encoder_layers = asked.layers.value_or(0);
+  if (!has("model.decoder_layers"))
+    out.decoder_layers = asked.layers.value_or(out.encoder_layers);
+  if (has("model.sequence") && has("model.encoder_sequence"))
+    wrong.emplace_back(
+        "`model.sequence` and `model.encoder_sequence` are the same length: give one");
+  if (asked.sequence)
+    out.encoder_sequence = *asked.sequence;
+  if (has("model.hidden") && has("model.heads") && !has("model.head_size")) {
+    if (out.hidden % out.heads != 0)
+      wrong.push_back(fmt::format(
+          "`model.hidden` {} is not a multiple of `model.heads` {}: give the nearest multiple, "
+          "`model.hidden` {}, or the size of a head by `model.head_size`",
+          out.hidden,
+          out.heads,
+          nearest_hidden(out.hidden, out.heads)));
+    out.head_size = std::max<std::int64_t>(out.hidden / out.heads, 1);
+  }
+  if (!has("model.ffn"))
+    out.ffn
+        = activation_of(out).gated
+              ? std::max<std::int64_t>(std::int64_t(double(4 * out.hidden) * 2 / 3) / 64, 1) * 64
+              : 4 * out.hidden;
+  refuse_idle(out, given, wrong);
+  if (!has("model.positions") && !out.is_relative())
+    out.positions = std::max(out.encoder_sequence, out.decoder_sequence);
+  if (out.encoder_layers > 0 && has("model.hidden") && has("model.heads")
+      && out.encoder_sequence > 0 && has("model.decoder_sequence"))
+    return out;
+  return std::nullopt;
+}
+
+t5_config resolve_hub(const t5_config& there,
+                      const t5_asked& asked,
+                      const given_settings& given,
+                      const std::string& hub,
+                      sentences& wrong) {
+  auto out = there;
+  const auto& said = asked.config;
+  contradictions found(hub, wrong);
+  compare_members(said,
+                  there,
+                  ordered_json_value(config_to_json(there)),
+                  "",
+                  given,
+                  may_differ_from_hub,
+                  found);
+  found.require("model.form", given.contains("model.form"), false);
+  if (asked.layers
+      && (*asked.layers != there.encoder_layers || *asked.layers != there.decoder_layers))
+    found.add("model.layers", *asked.layers, there.encoder_layers);
+  if (asked.sequence)
+    out.encoder_sequence = *asked.sequence;
+  take(given, "model.encoder_sequence", out.encoder_sequence, said.encoder_sequence);
+  take(given, "model.decoder_sequence", out.decoder_sequence, said.decoder_sequence);
+  take(given, "model.hidden_dropout", out.hidden_dropout, said.hidden_dropout);
+  take(given, "model.attention_dropout", out.attention_dropout, said.attention_dropout);
+  out.masking = said.masking;
+  refuse_idle(out, given, wrong);
+  return out;
+}
+
+void write_back(const t5_config& config, t5_asked& asked, given_settings& given, bool from_hub) {
+  auto& said = asked.config;
+  decide(given, "model.hidden_dropout", said.hidden_dropout, config.hidden_dropout);
+  decide(given, "model.attention_dropout", said.attention_dropout, config.attention_dropout);
+  if (!asked.sequence)
+    decide(given, "model.encoder_sequence", said.encoder_sequence, config.encoder_sequence);
+  decide(given, "model.decoder_sequence", said.decoder_sequence, config.decoder_sequence);
+  if (from_hub)
+    return;  // the rest of the shape is in the Hugging Face folder
+  if (!asked.layers)
+    decide(given, "model.decoder_layers", said.decoder_layers, config.decoder_layers);
+  decide(given, "model.head_size", said.head_size, config.head_size);
+  decide(given, "model.ffn", said.ffn, config.ffn);
+  decide(given, "model.position", said.position, config.position);
+  decide(given, "model.normalization", said.normalization, config.normalization);
+  decide(given, "model.norm_epsilon", said.norm_epsilon, config.norm_epsilon);
+  if (config.is_relative()) {
+    decide(given, "model.buckets", said.buckets, config.buckets);
+    decide(given, "model.most_distance", said.most_distance, config.most_distance);
+  } else {
+    decide(given, "model.positions", said.positions, config.positions);
+  }
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,248 @@
+// The configuration of a T5: everything that determines its parameters and its function.
+//
+// An encoder and a decoder of C channels, each with its own number of layers and of tokens. Each
+// layer of the decoder also reads the encoder's output. Raffel et al.: "Exploring the Limits of
+// Transfer Learning with a Unified Text-to-Text Transformer", 2020; the other forms are version 1.1
+// of its models and Megatron-LM's T5.
+
+#pragma once
+
+#include "kernels/op/kinds.hpp"
+#include "runtime/core/setting.hpp"
+#include "runtime/data/masking.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+class model_family;
+
+struct t5_config {
+  std::int64_t encoder_layers = 0;
+  std::int64_t decoder_layers = 0;
+  std::int64_t hidden = 0;             ///< C, of both stacks
+  std::int64_t heads = 0;              ///< H
+  std::int64_t head_size = 0;          ///< D
+  std::int64_t ffn = 0;                ///< hidden size of the feed-forward layer
+  std::int64_t encoder_sequence = 0;   ///< tokens of the encoder in a sample
+  std::int64_t decoder_sequence = 0;   ///< tokens of the decoder in a sample
+  std::int64_t positions = 0;          ///< rows of the learned position table
+  std::int64_t vocabulary = 0;         ///< real tokens
+  std::int64_t padded_vocabulary = 0;  ///< V: rows of the embedding; padding is zero and masked
+  std::int64_t extra_ids = 0;          ///< sentinels behind the tokens of the tokenizer
+
+  std::string position = "learned_absolute";  ///< or "relative": a bias of scores by distance
+  std::int64_t buckets = 32;                  ///< of distances
+  std::int64_t most_distance = 128;           ///< distances from here on share a bucket
+
+  std::string normalization = "LayerNorm";  ///< or "RMSNorm"
+  double norm_epsilon = 1e-5;
+  std::string activation = "gelu_tanh";  ///< see t5_activation
+  bool linear_bias = true;
+  bool tied_embeddings = true;  ///< the output layer has the table of the embedding
+  bool head_bias = true;        ///< of the logits
+  bool head_scaled = false;     ///< divides the output layer's input by sqrt(C)
+  bool scores_scaled = true;    ///< divides the scores of attention by sqrt(D)
+  bool last_dropout = false;    ///< dropout also behind the last norm of each stack
+
+  double hidden_dropout = 0.1;
+  double attention_dropout = 0.1;
+
+  double init_std = 0.02;
+  /// Initial deviations follow the widths of products, as in T5's own models, without init_std.
+  bool init_by_width = false;
+
+  masking_settings masking = {.max_ngram = 10, .geometric = true};  ///< of samples of files
+
+  friend bool operator==(const t5_config&, const t5_config&) = default;
+
+  std::int64_t attention_width() const { return heads * head_size; }
+  bool is_relative() const { return position == "relative"; }
+
+  static constexpr auto changed_at_resume = at_resume::refused;
+  /// In the order of the JSON.
+  static constexpr auto fields() {
+    using x = t5_config;
+    return std::tuple(
+        row("encoder_layers", &x::encoder_layers)
+            .flag({.name = "--encoder-num-layers",
+                   .unit = "layers",
+                   .default_value = "--num-layers",
+                   .help = "Layers of the encoder.",
+                   .range = whole_range{1, 10000},
+                   .only_given = true}),
+        row("decoder_layers", &x::decoder_layers)
+            .flag({.name = "--decoder-num-layers",
+                   .unit = "layers",
+                   .default_value = "--num-layers, or --encoder-num-layers",
+                   .help = "Layers of the decoder.",
+                   .range = whole_range{1, 10000},
+                   .only_given = true}),
+        row("hidden", &x::hidden)
+            .flag({.name = "--hidden-size",
+                   .unit = "channels",
+                   .help = "Channels of the residual streams (C).",
+                   .range = whole_range{1},
+                   .only_given = true}),
+        row("heads", &x::heads)
+            .flag({.name = "--num-attention-heads",
+                   .unit = "heads",
+                   .help = "Heads of each attention (H).",
+                   .range = whole_range{1},
+                   .only_given = true}),
+        row("head_size", &x::head_size)
+            .flag({.name = "--kv-channels",
+                   .unit = "channels",
+                   .default_value = "C / H",
+                   .help = "Size of a head (D).",
+                   .range = whole_range{1},
+                   .only_given = true}),
+        row("ffn", &x::ffn)
+            .flag({.name = "--ffn-hidden-size",
+                   .unit = "channels",
+                   .default_value = "4 C; gated 8/3 C, rounded down to a multiple of 64",
+                   .help = "Width of the feed-forward layer.",
+                   .range = whole_range{1},
+                   .only_given = true}),
+        row("encoder_sequence", &x::encoder_sequence)
+            .flag({.name = "--encoder-seq-length",
+                   .unit = "tokens",
+                   .help = "Tokens of the encoder per sample.",
+                   .range = whole_range{1},
+                   .only_given = true}),
+        row("decoder_sequence", &x::decoder_sequence)
+            .flag({.name = "--decoder-seq-length",
+                   .unit = "tokens",
+                   .help = "Tokens of the decoder per sample: those that are predicted.",
+                   .range = whole_range{1},
+                   .only_given = true}),
+        row("positions", &x::positions)
+            .flag({.name = "--max-position-embeddings",
+                   .unit = "positions",
+                   .default_value = "the larger of the two lengths",
+                   .help = "Rows of the learned position table, which both stacks share.",
+                   .megatron = "optional: the default is the larger of the two lengths",
+                   .range = whole_range{1},
+                   .only_given = true}),
+        row("vocabulary", &x::vocabulary),
+        row("padded_vocabulary", &x::padded_vocabulary),
+        row("extra_ids", &x::extra_ids)
+            .flag({.name = "--vocab-extra-ids",
+                   .unit = "ids",
+                   .help = "Sentinels behind the ids of a tokenizer that has none of its own.",
+                   .megatron = "0 for a tokenizer with sentinels of its own",
+                   .range = whole_range{0, 10000},
+                   .only_given = true}),
+        row("position", &x::position)
+            .flag({.name = "--position-embedding-type",
+                   .type = "TYPE",
+                   .default_value = "learned_absolute; relative with --t5-form v1.0 or v1.1",
+                   .help = "Positions: learned_absolute, or relative (a bias of scores).",
+                   .megatron = "learned_absolute and relative",
+                   .choices = "learned_absolute relative",
+                   .only_given = true}),
+        row("buckets", &x::buckets)
+            .flag({.name = "--relative-attention-num-buckets",
+                   .unit = "buckets",
+                   .help = "Buckets of distances, with relative positions.",
+                   .range = whole_range{2, 65536},
+                   .only_given = true}),
+        row("most_distance", &x::most_distance)
+            .flag({.name = "--relative-attention-max-distance",
+                   .unit = "tokens",
+                   .help = "Distances from here on share a bucket, with relative positions.",
+                   .range = whole_range{1},
+                   .only_given = true}),
+        row("normalization", &x::normalization)
+            .flag({.name = "--normalization",
+                   .type = "TYPE",
+                   .default_value = "LayerNorm; RMSNorm with --t5-form v1.0 or v1.1",
+                   .help = "Kind of norm: LayerNorm or RMSNorm.",
+                   .choices = "LayerNorm RMSNorm",
+                   .only_given = true}),
+        row("norm_epsilon", &x::norm_epsilon)
+            .flag({.name = "--norm-epsilon",
+                   .default_value = "1e-5; 1e-6 with --t5-form v1.0 or v1.1",
+                   .help = "Added to the variance in norms.",
+                   .range = real_range{.least = 0, .above = true},
+                   .only_given = true}),
+        row("activation", &x::activation)
+            .flag({.name = "--swiglu",
+                   .help = "Gated feed-forward layer (SwiGLU) instead of the form's.",
+                   .value = "swiglu"})
+            .flag({.name = "--squared-relu",
+                   .help = "Squared ReLU instead of the form's activation.",
+                   .value = "squared_relu"})
+            .flag({.name = "--no-bias-gelu-fusion",
+                   .help = "Exact GELU (erf) instead of the form's activation.",
+                   .megatron = "exact GELU (erf) instead of the tanh formula of the fused kernel",
+                   .value = "gelu_erf"}),
+        row("linear_bias", &x::linear_bias)
+            .flag({.name = "--disable-bias-linear",
+                   .help = "No biases in linear layers.",
+                   .value = "false"}),
+        row("tied_embeddings", &x::tied_embeddings)
+            .flag({.name = "--untie-embeddings-and-output-weights",
+                   .help = "Gives the output layer its own weights; without it, it shares those of "
+                           "the embedding.",
+                   .value = "false"}),
+        row("head_bias", &x::head_bias),
+        row("head_scaled", &x::head_scaled),
+        row("scores_scaled", &x::scores_scaled),
+        row("last_dropout", &x::last_dropout),
+        row("hidden_dropout", &x::hidden_dropout)
+            .flag({.name = "--hidden-dropout",
+                   .type = "P",
+                   .default_value = "0.1, with --load-hf 0",
+                   .help = "Dropout of the residual streams.",
+                   .megatron = "other numbers for the same seed: see --seed",
+                   .range = real_range{.least = 0, .most = 1, .below = true},
+                   .only_given = true,
+                   .resume = at_resume::told}),
+        row("attention_dropout", &x::attention_dropout)
+            .flag({.name = "--attention-dropout",
+                   .type = "P",
+                   .default_value = "0.1, with --load-hf 0",
+                   .help = "Dropout of attention probabilities.",
+                   .megatron = "other numbers for the same seed: see --seed",
+                   .range = real_range{.least = 0, .most = 1, .below = true},
+                   .only_given = true,
+                   .resume = at_resume::told}),
+        row("init_std", &x::init_std)
+            .flag({.name = "--init-method-std",
+                   .help = "Standard deviation of initial weights; weights that add to a residual "
+                           "stream get X / sqrt(2 layers of their stack).",
+                   .megatron = "same distribution, other numbers: they depend on (seed, name, "
+                               "element), not on the layout",
+                   .range = real_range{0},
+                   .only_given = true,
+                   .resume = at_resume::told}),
+        row("init_by_width", &x::init_by_width),
+        row("masking", &x::masking).later().sparse());
+  }
+};
+
+const model_family& family_of(const t5_config& config);
+
+/// A function and whether a second product gates it: "relu", "gelu_tanh", "gelu_erf", "silu" and
+/// "squared_relu"; gated "reglu", "geglu" (tanh formula) and "swiglu".
+struct t5_activation {
+  kernels::activation function = kernels::activation::gelu_tanh;
+  bool gated = false;
+};
+/// Throws input_error for another name.
+t5_activation activation_of(const t5_config& config);
+
+/// The settings that a form decides, unless they are given: "megatron", "v1.0" or "v1.1".
+t5_config t5_form(const std::string& form);
+
+/// Checks the configuration. Returns one sentence per violated rule, which names the setting and
+/// the nearest valid value; empty if the configuration is valid.
+std::vector<std::string> validate(const t5_config& config);
+
+/// The parameter_count of t5_spec (counts.hpp), without building it. `config` is valid.
+std::int64_t parameter_count(const t5_config& config);
+
+}  // namespace troupe::runtime

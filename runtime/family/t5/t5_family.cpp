@@ -1,0 +1,222 @@
+#include "runtime/core/counted.hpp"
+#include "runtime/core/json_text.hpp"
+#include "runtime/data/masking_tokens.hpp"
+#include "runtime/family/config_json.hpp"
+#include "runtime/family/t5/t5.hpp"
+#include "runtime/family/t5/t5_asked.hpp"
+#include "runtime/family/t5/t5_samples.hpp"
+
+#include <algorithm>
+
+namespace troupe::runtime {
+namespace {
+
+const t5_config& t5_of(const model_description& model) {
+  return model.as<t5_config>();
+}
+
+const t5_asked& t5_asked_of(const std::any& asked) {
+  return std::any_cast<const t5_asked&>(asked);
+}
+
+class t5 final : public model_family {
+ public:
+  std::string_view name() const override { return "t5"; }
+  std::string_view title() const override { return "a T5"; }
+
+  model_description defaults() const override { return t5_config(); }
+
+  /// Relative biases, a scaled tied output layer, and a longer encoder.
+  model_description smallest(int layers) const override {
+    auto out = t5_form("v1.0");
+    out.encoder_layers = std::max(layers / 2, 1);
+    out.decoder_layers = std::max<std::int64_t>(layers - out.encoder_layers, 1);
+    out.hidden = 16;
+    out.heads = 2;
+    out.head_size = 8;
+    out.ffn = 32;
+    out.encoder_sequence = 8;
+    out.decoder_sequence = 6;
+    out.vocabulary = 29;
+    out.padded_vocabulary = 32;
+    out.buckets = 8;
+    out.most_distance = 6;
+    return out;
+  }
+
+  model_spec spec(const model_description& model, const extension& own) const override {
+    return t5_spec(t5_of(model), own);
+  }
+
+  model_sizes sizes(const model_description& model) const override {
+    const auto& x = t5_of(model);
+    return {.sequence = x.decoder_sequence,
+            .vocabulary = x.vocabulary,
+            .padded_vocabulary = x.padded_vocabulary,
+            .layers = x.encoder_layers + x.decoder_layers,
+            .sequence_setting = "model.decoder_sequence"};
+  }
+
+  void set_vocabulary(model_description& model,
+                      std::int64_t vocabulary,
+                      std::int64_t padded) const override {
+    model.as<t5_config>().vocabulary = vocabulary;
+    model.as<t5_config>().padded_vocabulary = padded;
+  }
+  std::int64_t extra_tokens(const model_description& model) const override {
+    return t5_of(model).extra_ids;
+  }
+
+  std::vector<std::string> validate(const model_description& model) const override {
+    return runtime::validate(t5_of(model));
+  }
+
+  std::string to_json(const model_description& model) const override {
+    return config_to_json(t5_of(model));
+  }
+  model_description from_json(const std::string& text) const override {
+    return config_from_json<t5_config>(text, title());
+  }
+  std::string essence(const model_description& model) const override {
+    std::vector<const char*> free = {"hidden_dropout",
+                                     "attention_dropout",
+                                     "last_dropout",
+                                     "init_std",
+                                     "init_by_width",
+                                     "masking",
+                                     "encoder_sequence",
+                                     "decoder_sequence",
+                                     "padded_vocabulary"};
+    if (t5_of(model).is_relative())
+      free.push_back("positions");
+    return config_to_json_without(t5_of(model), free);
+  }
+
+  unit_letters letters(const model_description& model) const override {
+    const auto layers = [](std::int64_t x) { return std::max<std::int64_t>(x, 0); };
+    const auto& x = t5_of(model);
+    return {{'E', 1},
+            {'e', layers(x.encoder_layers), true},
+            {'n', 1},
+            {'D', 1},
+            {'t', layers(x.decoder_layers), true},
+            {'L', 1}};
+  }
+
+  std::int64_t parameter_count(const model_description& model) const override {
+    return runtime::parameter_count(t5_of(model));
+  }
+
+  bool has_dropout(const model_description& model) const override {
+    const auto& x = t5_of(model);
+    return x.hidden_dropout > 0 || x.attention_dropout > 0;
+  }
+
+  std::vector<shared_size> shared_by_tensor_ranks(const model_description& model) const override {
+    const auto& x = t5_of(model);
+    return {{"`model.heads`", x.heads},
+            {"`model.ffn`", x.ffn},
+            {"the padded vocabulary", x.padded_vocabulary}};
+  }
+
+  std::string describe(const model_description& model, const extension& /*own*/) const override {
+    const auto& x = t5_of(model);
+    auto out = fmt::format(
+        "model       encoder of {} and {}, decoder of {} and {}, C {}, {} of {}, feed-forward {}\n",
+        counted(x.encoder_layers, "layer"),
+        counted(x.encoder_sequence, "token"),
+        counted(x.decoder_layers, "layer"),
+        counted(x.decoder_sequence, "token"),
+        x.hidden,
+        counted(x.heads, "head"),
+        x.head_size,
+        x.ffn);
+    out += fmt::format("            {}, {}, {}, {} biases, {} embeddings{}{}, dropout {} / {}\n",
+                       x.is_relative() ? fmt::format(
+                           "relative positions ({} buckets up to {})", x.buckets, x.most_distance)
+                                       : fmt::format("{} learned positions", x.positions),
+                       x.normalization,
+                       x.activation,
+                       x.linear_bias ? "with" : "no",
+                       x.tied_embeddings ? "tied" : "untied",
+                       x.head_scaled ? " scaled in the output layer" : "",
+                       x.scores_scaled ? "" : ", scores without a scale",
+                       x.hidden_dropout,
+                       x.attention_dropout);
+    return out
+           + fmt::format("            vocabulary {}{} padded to {}; {} parameters\n",
+                         x.vocabulary,
+                         x.extra_ids > 0 ? fmt::format(" with {} sentinels", x.extra_ids) : "",
+                         x.padded_vocabulary,
+                         runtime::parameter_count(x));
+  }
+
+  const family_samples& samples() const override { return t5_samples(); }
+  std::optional<given_text> text_before(const model_description& model,
+                                        const tokenizer& text) const override {
+    const auto tokens = span_tokens_of(text, t5_of(model).extra_ids);
+    return given_text{.tokens = "encoder_tokens",
+                      .positions = "encoder_positions",
+                      .after = text.frame().after,
+                      .first = {tokens.begin},
+                      .end = tokens.end};
+  }
+  const hub_translation* hub() const override { return &t5_hub(); }
+
+  std::optional<model_outline> outline(const model_description& model) const override {
+    return t5_outline(t5_of(model));
+  }
+
+  std::any asked() const override { return t5_asked(); }
+  std::vector<bound_setting> bind(std::any& asked) const override {
+    return bind_settings(std::any_cast<t5_asked&>(asked), "model.");
+  }
+  std::vector<setting_group> groups() const override {
+    return {{"Model: its shape",
+             "model.layers model.encoder_layers model.decoder_layers model.hidden model.heads "
+             "model.ffn "
+             "model.head_size model.sequence model.encoder_sequence model.decoder_sequence "
+             "model.positions "
+             "model.vocabulary_divisor model.extra_ids checkpoints.load_hub"},
+            {"Model: its layers", "model.form model.position model.*"}};
+  }
+  std::vector<required_setting> required() const override {
+    return {{"model.layers", "2", "model.encoder_layers"},
+            {"model.hidden", "64"},
+            {"model.heads", "4"},
+            {"model.sequence", "64", "model.encoder_sequence"},
+            {"model.decoder_sequence", "32"}};
+  }
+
+  std::optional<model_description> resolve(const std::any& asked,
+                                           const given_settings& given,
+                                           std::vector<std::string>& wrong) const override {
+    return runtime::resolve(t5_asked_of(asked), given, wrong);
+  }
+  model_description resolve_hub(const model_description& there,
+                                const std::any& asked,
+                                const given_settings& given,
+                                const std::string& hub,
+                                std::vector<std::string>& wrong) const override {
+    return runtime::resolve_hub(t5_of(there), t5_asked_of(asked), given, hub, wrong);
+  }
+  void write_back(const model_description& model,
+                  std::any& asked,
+                  given_settings& given,
+                  bool from_hub) const override {
+    runtime::write_back(t5_of(model), std::any_cast<t5_asked&>(asked), given, from_hub);
+  }
+};
+
+}  // namespace
+
+const model_family& t5_family() {
+  static const t5 only;
+  return only;
+}
+
+const model_family& family_of(const t5_config& /*config*/) {
+  return t5_family();
+}
+
+}  // namespace troupe::runtime
