@@ -112,7 +112,8 @@ def make(script, case, config, run, write_model, run_case, step_data, positions)
              ("data", listed(step_data(i) for i in range(1, run["steps"] + 1)))]
     text = "{\n" + ",\n".join(f'  "{name}": {value}' for name, value in parts) + "\n}\n"
     json.loads(text)
-    (Path(__file__).resolve().parent.parent.parent / script).with_name(case + ".json").write_text(text, encoding="utf-8")
+    sources = Path(__file__).resolve().parent.parent.parent
+    (sources / script).with_name(case + ".json").write_text(text, encoding="utf-8")
     print(f"{case}: loss {steps[0]['lm_loss']:.4f} -> {steps[-1]['lm_loss']:.4f}, norms "
           f"{min(s['grad_norm'] for s in steps):.3g} to {max(s['grad_norm'] for s in steps):.3g}, "
           f"{sum(s['clipped'] for s in steps)} clipped, {noise}")

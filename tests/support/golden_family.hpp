@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "runtime/family/family_samples.hpp"
 #include "runtime/parameters/resident_store.hpp"
 #include "tests/support/golden_run.hpp"
 

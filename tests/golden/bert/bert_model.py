@@ -8,8 +8,8 @@ Needs the Python standard library only. Element i of tensor `name` of a case is
   offset + 2^-s * uniform(CASE + "/" + name, i)      offset 1 for the gains of norms, otherwise 0
 
 Sample n of a run has, with h(t) = draw(CASE + "/tokens", n * 1024 + t), N = T - h(0) mod (T / 2) tokens. Token t is
-h(1 + t) mod V, type t is 1 from (N + h(1) mod 3) / 2 on. The label of token t counts if h(512 + t) mod 4 is 0, or t is 1;
-it is (token 3 t mod N) + 1 mod V. The order of the sentences is h(1000) mod 2.
+h(1 + t) mod V, type t is 1 from (N + h(1) mod 3) / 2 on. The label of token t counts if h(512 + t) mod 4 is 0, or t is
+1; it is (token 3 t mod N) + 1 mod V. The order of the sentences is h(1000) mod 2.
 """
 import sys
 from pathlib import Path
@@ -89,8 +89,9 @@ def megatron_tensors(case):
 
 def write_model(case, folder):
     tensors = megatron_tensors(case) if case == "bert_megatron" else hub_tensors(case)
-    small_model.write(folder, CASES[case], ((name, shape, small_model.weights(f"{case}/{name}", shape, kind, SHIFTS[kind]))
-                                            for name, shape, kind in tensors))
+    small_model.write(folder, CASES[case],
+                      ((name, shape, small_model.weights(f"{case}/{name}", shape, kind, SHIFTS[kind]))
+                       for name, shape, kind in tensors))
 
 
 def sample(case, n):

@@ -104,8 +104,9 @@ def tensors(case):
 
 def write_model(case, folder):
     shifts = SHIFTS | SHIFTS_OF.get(case, {})
-    small_model.write(folder, CASES[case], ((name, shape, small_model.weights(f"{case}/{name}", shape, kind, shifts[kind]))
-                                            for name, shape, kind in tensors(case)))
+    small_model.write(folder, CASES[case],
+                      ((name, shape, small_model.weights(f"{case}/{name}", shape, kind, shifts[kind]))
+                       for name, shape, kind in tensors(case)))
 
 
 def sample(case, n):
