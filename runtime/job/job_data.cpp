@@ -75,6 +75,9 @@ std::shared_ptr<const fill_in_middle> fim_of(const training_job& job) {
 }
 
 bool has_documents(const training_job& job, data_split part) {
+  const auto& samples = job.training.model.family().samples();
+  if (has_own_files(job))
+    return !samples.files(job.training.model, part).empty();
   if (job.data.mock)
     return split_matrix(job.data.split).share(part).has_value();
   const auto split = split_for(job.data, part);
@@ -83,8 +86,7 @@ bool has_documents(const training_job& job, data_split part) {
     if (job.data.sft)
       return has_labels(job, split, part, prefix);
     const indexed_dataset tokens(prefix, objects_of(job.data));
-    const auto range = sequences_of(
-        tokens, split, part, job.training.model.family().samples().splits_documents());
+    const auto range = sequences_of(tokens, split, part, samples.splits_documents());
     for (auto i = range.begin; i < range.end; ++i)
       if (tokens.length(i) > 0)
         return true;
@@ -100,11 +102,13 @@ std::shared_ptr<const sample_dataset> open_samples(const training_job& job,
   samples_request request{.data = job.data,
                           .part = part,
                           .samples = samples,
+                          .evaluation = std::uint64_t(job.watch.eval_batches)
+                                        * std::uint64_t(job.training.batch.global),
                           .seed = job.training.seed,
                           .tokenizer = job.tokenizer_description,
                           .stop = stop};
   const auto open = [&] { return model.family().samples().open(model, request); };
-  if (job.data.mock)
+  if (job.data.mock || has_own_files(job))
     return open();
   request.fim = fim_of(job);
   const auto& blend = blend_for(job.data, part);

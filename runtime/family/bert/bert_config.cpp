@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -49,11 +50,33 @@ void validate_numbers(const bert_config& x, sentences& out) {
       out.push_back(fmt::format("{} is {}; give a probability from 0 to below 1", setting, p));
 }
 
+void validate_task(const task_settings& x, sentences& out) {
+  if (!x.is_on()) {
+    if (x != task_settings())
+      out.emplace_back(
+          "`model.task.labels`, `model.task.train`, `model.task.valid` and `model.task.epochs` "
+          "need "
+          "`model.task.kind`: name the task, or leave them out");
+    return;
+  }
+  if (x.train.empty())
+    out.emplace_back("`model.task.kind` needs `model.task.train` FILE: the labelled texts");
+  if (x.kind != task_kind::csv && !x.labels.empty())
+    out.push_back(fmt::format(
+        "`model.task.labels` are of `model.task.kind` csv, and {} has its own: leave them out",
+        to_string(x.kind)));
+  const std::set<std::string> different(x.labels.begin(), x.labels.end());
+  if (x.kind == task_kind::csv && (different.size() < 2 || different.size() < x.labels.size()))
+    out.emplace_back(
+        "`model.task.kind` csv needs `model.task.labels` LABEL...: two or more different ones");
+}
+
 }  // namespace
 
 std::vector<std::string> validate(const bert_config& x) {
   sentences out;
   validate_masking(x.masking, out);
+  validate_task(x.task, out);
   require("layers", x.layers, 1, most_layers, out);
   require("hidden", x.hidden, 1, largest, out);
   require("heads", x.heads, 1, largest, out);
