@@ -249,6 +249,26 @@ void require_state(const runtime::checkpoint_reader& from, const runtime::traini
         instead);
 }
 
+void check_pretrained(const runtime::checkpoint_reader& from, const runtime::training_job& job) {
+  runtime::require_extension(from.manifest(), job.training.own, from.folder());
+  const auto &there = from.manifest().model, &here = job.training.model;
+  const auto& family = here.family();
+  if (&there.family() != &family)
+    throw runtime::input_error(
+        "cannot fine-tune '{}' (`checkpoints.pretrained`): its model is {}, and this run's is {}",
+        from.folder().string(),
+        there.family().title(),
+        family.title());
+  const auto wrong
+      = differences(family.essence(family.body_of(there)), family.essence(family.body_of(here)));
+  if (!wrong.empty())
+    throw runtime::input_error(
+        "cannot fine-tune '{}' (`checkpoints.pretrained`): it is a checkpoint of another model.{}\n"
+        "Give the settings that it was trained with, or another checkpoint",
+        from.folder().string(),
+        wrong);
+}
+
 }  // namespace
 
 start_point plan_start(runtime::training_job& job, const runtime::cancel_token& stop) {
@@ -356,26 +376,6 @@ std::string differences(const std::string& there,
         "\n  {}: {} {}, {} {}", std::string_view(key).substr(1, key.size() - 2), whose, x, ours, y);
   }
   return out;
-}
-
-void check_pretrained(const runtime::checkpoint_reader& from, const runtime::training_job& job) {
-  runtime::require_extension(from.manifest(), job.training.own, from.folder());
-  const auto &there = from.manifest().model, &here = job.training.model;
-  const auto& family = here.family();
-  if (&there.family() != &family)
-    throw runtime::input_error(
-        "cannot fine-tune '{}' (`checkpoints.pretrained`): its model is {}, and this run's is {}",
-        from.folder().string(),
-        there.family().title(),
-        family.title());
-  const auto wrong
-      = differences(family.essence(family.body_of(there)), family.essence(family.body_of(here)));
-  if (!wrong.empty())
-    throw runtime::input_error(
-        "cannot fine-tune '{}' (`checkpoints.pretrained`): it is a checkpoint of another model.{}\n"
-        "Give the settings that it was trained with, or another checkpoint",
-        from.folder().string(),
-        wrong);
 }
 
 void check_model(const runtime::checkpoint_reader& from, const runtime::training_job& job) {

@@ -66,9 +66,8 @@ std::optional<vector_progress> vector_file::interrupted(bool resume) const {
   const auto x = parse_json(read_text(journal_), where);
   if (object_member(x, "identity", where) != identity_)
     throw input_error(
-        "cannot continue '{}': an interrupted program wrote it with other inputs or settings "
-        "('{}'). "
-        "Give the same command again, or --no-resume to begin anew",
+        "cannot continue '{}': an interrupted program wrote it with other inputs or settings. Give "
+        "the same command again, or remove '{}' to begin anew",
         path_.string(),
         journal_.string());
   const auto count = [&](const char* key) { return count_member(x, key, where); };
@@ -78,11 +77,13 @@ std::optional<vector_progress> vector_file::interrupted(bool resume) const {
                             .at = {std::uint64_t(count("byte")), std::uint64_t(count("line"))},
                             .index_bytes = std::uint64_t(count("index_bytes"))};
   if (out.rows > rows_)
-    throw input_error("cannot continue '{}': its journal '{}' has {} of {} rows; give --no-resume",
-                      path_.string(),
-                      journal_.string(),
-                      out.rows,
-                      rows_);
+    throw input_error(
+        "cannot continue '{}': its journal '{}' has {} of {} rows; remove the journal to begin "
+        "anew",
+        path_.string(),
+        journal_.string(),
+        out.rows,
+        rows_);
   return out;
 }
 

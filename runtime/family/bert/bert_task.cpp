@@ -139,6 +139,8 @@ class task_dataset final : public sample_dataset {
       const auto types = at("types");
       for (std::size_t t = 0; t < T; ++t)
         types[t] = second <= t && t < ids.size() ? 1 : 0;
+      if (text.second)
+        types[ids.size() - 1] = 1;  // also of a cut text
     }
     if (row > 0)
       out.cut(row);

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/file/file.hpp"
+#include "tests/support/broken.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -72,9 +73,10 @@ TEST_CASE("vectors of other settings are not continued unless they begin anew", 
   const scratch_folder folder;
   const auto path = folder / "x.npy";
   open(path).add(std::vector<float>{1, 2}, "", {.rows = 1});
+  CHECK_BREAKS("VECTORS-1", open(path).finish());
   CHECK_THROWS_MATCHES(vector_file(path, 3, 2, {{"batch", 4}}, true),
                        input_error,
                        MessageMatches(ContainsSubstring("with other inputs or settings")
-                                      && ContainsSubstring("--no-resume")));
+                                      && ContainsSubstring("x.journal")));
   CHECK(vector_file(path, 3, 2, {{"batch", 4}}, false).progress().rows == 0);
 }
