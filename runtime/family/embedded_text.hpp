@@ -9,7 +9,6 @@
 namespace troupe::runtime {
 
 struct embedded_text {
-  std::string stream;                       ///< its rows are the vectors of the tokens
   std::vector<std::int32_t> before, after;  ///< tokens around a text
   std::int32_t nothing = 0;                 ///< stands for a text without tokens
   /// Further tensors of the batch, (B, T) i32, that are 0.

@@ -23,13 +23,17 @@ std::string without_ends(std::string_view text) {
   return out += text;
 }
 
+std::int64_t width_of(const model_spec& model) {
+  return model.stream_of(model.units.back().stream).width;
+}
+
 }  // namespace
 
 embedder::embedder(loaded_model& model, text_vector kind, std::int64_t longest)
     : model_(model),
       kind_(kind),
       longest_(longest),
-      width_(model.whole().model().stream_of(model.embedded()->stream).width),
+      width_(width_of(model.whole().model())),
       plan_(model.whole(), {}) {
   const auto& around = *model.embedded();
   const auto least = std::int64_t(around.before.size() + around.after.size()) + 1;
@@ -99,8 +103,7 @@ std::vector<float> embedder::vectors(std::span<const embedded_tokens> batch) {
                   model_.stream(),
                   model_.store(),
                   {.training = false, .losses = false, .limits_experts = false});
-  const std::string names[] = {around.stream};
-  const auto rows = pass.streams(inputs_of(batch, T), names).at(around.stream);
+  const auto rows = pass.forward(inputs_of(batch, T)).at("logits");
   std::vector<float> out;
   out.reserve(batch.size() * std::size_t(C));
   with_element(model_.store().type(), [&]<class E>(E) {

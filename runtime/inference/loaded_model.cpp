@@ -82,10 +82,25 @@ void require_text(const model_spec& model,
         family.title());
 }
 
-/// The model without the units behind the last one that has no loss.
+/// Ends a stream: gives its rows as logits.
+struct rows_of_stream {};
+
+void add(module_builder& to, const rows_of_stream& /*x*/) {
+  to.segment("rows", [](tape&, pass& p) { p.logits = std::exchange(p.hidden, {}).data; });
+}
+module_traits traits_of(const rows_of_stream& /*x*/) {
+  return {.gives_stream = false};
+}
+
+/// The model with rows_of_stream in place of the units behind the last one without a loss.
 model_spec without_heads(model_spec model) {
   while (!model.units.empty() && !model.units.back().module.traits().losses.empty())
     model.units.pop_back();
+  model.units.push_back({.letter = 'L',
+                         .name = "rows",
+                         .prefix = "",
+                         .stream = model.units.back().stream,
+                         .module = rows_of_stream()});
   return model;
 }
 

@@ -193,10 +193,8 @@ class bert final : public model_family {
   std::optional<embedded_text> embedded(const model_description& model,
                                         const tokenizer& text) const override {
     const auto marks = pair_tokens_of(text);
-    embedded_text out{.stream = "encoder",
-                      .before = {marks.classify},
-                      .after = {marks.separator},
-                      .nothing = padding_of(text)};
+    embedded_text out{
+        .before = {marks.classify}, .after = {marks.separator}, .nothing = padding_of(text)};
     if (config_of(model).types > 0)
       out.zeros = {"types"};
     return out;
