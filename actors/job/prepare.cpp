@@ -303,6 +303,7 @@ std::string as_told(runtime::training_job job) {
   job.layout.schedule = runtime::with_text(std::move(job.layout.schedule));
   // Absolute, so that it is the same for processes with other working directories.
   for (auto* const folder : {&job.checkpoints.local_folder,
+                             &job.checkpoints.pretrained,
                              &job.training.expert_choices.record,
                              &job.training.expert_choices.replay})
     if (!folder->empty())

@@ -51,7 +51,7 @@ std::size_t whitespace_at(std::string_view x) {
   return 0;
 }
 
-std::string_view stripped(std::string_view x) {
+std::string_view without_margins(std::string_view x) {
   while (const auto n = whitespace_at(x))
     x.remove_prefix(n);
   std::size_t end = 0;  // of the last character that is no whitespace
@@ -64,7 +64,7 @@ std::string_view stripped(std::string_view x) {
   return x.substr(0, end);
 }
 
-void replace_all(std::string& in, std::string_view what, std::string_view by) {
+void replace_each(std::string& in, std::string_view what, std::string_view by) {
   for (auto at = in.find(what); at != std::string::npos; at = in.find(what, at + by.size()))
     in.replace(at, what.size(), by);
 }
@@ -161,11 +161,11 @@ class task_reader {
   std::int64_t number_ = 0;
 };
 
-using columns = std::vector<std::string_view>;
+using table_row = std::vector<std::string_view>;
 
-columns columns_of(std::string_view line) {
-  line = stripped(line);
-  columns out;
+table_row tab_columns(std::string_view line) {
+  line = without_margins(line);
+  table_row out;
   for (auto tab = line.find('\t'); tab != std::string_view::npos; tab = line.find('\t')) {
     out.push_back(line.substr(0, tab));
     line.remove_prefix(tab + 1);
@@ -182,7 +182,7 @@ void require_number(const task_reader& from, std::string_view word) {
                           word.substr(0, 40)));
 }
 
-task_sample pair_of(std::string first, std::string second, std::int32_t label) {
+task_sample labelled_pair(std::string first, std::string second, std::int32_t label) {
   return {.texts = {{std::move(first), std::make_shared<const std::string>(std::move(second))}},
           .label = label};
 }
@@ -199,7 +199,7 @@ void read_mnli(task_reader& from, std::vector<task_sample>& out) {
   std::string_view line;
   bool is_test = false;
   for (bool header = true; from.next(line); header = false) {
-    const auto row = columns_of(line);
+    const auto row = tab_columns(line);
     if (row.size() < 10)
       from.fail(fmt::format("has {}, and MNLI has at least 10: give GLUE's train.tsv or dev_*.tsv",
                             counted(std::int64_t(row.size()), "column")));
@@ -208,17 +208,17 @@ void read_mnli(task_reader& from, std::vector<task_sample>& out) {
         warn_of_test_file(from);
       continue;
     }
-    require_number(from, stripped(row[0]));
-    auto first = clean_text(stripped(row[8])), second = clean_text(stripped(row[9]));
+    require_number(from, without_margins(row[0]));
+    auto first = clean_text(without_margins(row[8])), second = clean_text(without_margins(row[9]));
     if (first.empty() || second.empty())
       from.fail("has an empty sentence: remove the line");
-    const auto label = is_test ? labels[0] : stripped(row.back());
+    const auto label = is_test ? labels[0] : without_margins(row.back());
     const auto* const found = std::ranges::find(labels, label);
     if (found == std::end(labels))
       from.fail(fmt::format(
           "has the label '{}': MNLI's are {}", label.substr(0, 40), fmt::join(labels, ", ")));
-    out.push_back(
-        pair_of(std::move(first), std::move(second), std::int32_t(found - std::begin(labels))));
+    out.push_back(labelled_pair(
+        std::move(first), std::move(second), std::int32_t(found - std::begin(labels))));
   }
 }
 
@@ -228,7 +228,7 @@ void read_qqp(task_reader& from, std::vector<task_sample>& out) {
   std::int64_t skipped = 0;
   bool is_test = false;
   for (bool header = true; from.next(line); header = false) {
-    const auto row = columns_of(line);
+    const auto row = tab_columns(line);
     if (header) {
       is_test = row.size() == 3;
       if (!is_test && row.size() != 6)
@@ -246,10 +246,10 @@ void read_qqp(task_reader& from, std::vector<task_sample>& out) {
       ++skipped;
       continue;
     }
-    require_number(from, stripped(row[0]));
-    auto first = clean_text(stripped(row[first_text])),
-         second = clean_text(stripped(row[first_text + 1]));
-    const auto label = is_test ? "0" : stripped(row[5]);
+    require_number(from, without_margins(row[0]));
+    auto first = clean_text(without_margins(row[first_text])),
+         second = clean_text(without_margins(row[first_text + 1]));
+    const auto label = is_test ? "0" : without_margins(row[5]);
     if (label != "0" && label != "1")
       from.fail(fmt::format("has the label '{}': QQP's are 0 and 1", label.substr(0, 40)));
     if (first.empty() || second.empty()) {
@@ -258,7 +258,7 @@ void read_qqp(task_reader& from, std::vector<task_sample>& out) {
       ++skipped;
       continue;
     }
-    out.push_back(pair_of(std::move(first), std::move(second), label == "1" ? 1 : 0));
+    out.push_back(labelled_pair(std::move(first), std::move(second), label == "1" ? 1 : 0));
   }
   if (skipped > 0)
     log_warning("'{}': skipped {} without 6 columns or with an empty question, as Megatron-LM does",
@@ -276,7 +276,7 @@ std::string text_in(const task_reader& from, const nlohmann::json& x, const char
 std::string answered(std::string question, const std::string& answer) {
   if (question.find('_') == std::string::npos)
     return question + " " + answer;
-  replace_all(question, "_", answer);
+  replace_each(question, "_", answer);
   return question;
 }
 
@@ -343,9 +343,10 @@ void read_csv(task_reader& from, const task_settings& task, std::vector<task_sam
                             row[*label].substr(0, 40),
                             fmt::join(task.labels, ", ")));
     const auto number = std::int32_t(found - task.labels.begin());
-    auto text = clean_text(stripped(row[*first]));
+    auto text = clean_text(without_margins(row[*first]));
     if (second)
-      out.push_back(pair_of(std::move(text), clean_text(stripped(row[*second])), number));
+      out.push_back(
+          labelled_pair(std::move(text), clean_text(without_margins(row[*second])), number));
     else
       out.push_back({.texts = {{std::move(text)}}, .label = number});
   }
@@ -387,7 +388,7 @@ std::string clean_text(std::string_view text) {
     text.remove_prefix(std::max<std::size_t>(spaces, 1));
   }
   for (int i = 0; i < 3; ++i)
-    replace_all(out, " . ", ". ");
+    replace_each(out, " . ", ". ");
   return out;
 }
 

@@ -17,7 +17,7 @@ std::filesystem::path partial(std::filesystem::path path) {
   return path += ".partial";
 }
 
-std::filesystem::path beside(std::filesystem::path path, const char* ending) {
+std::filesystem::path with_ending(std::filesystem::path path, const char* ending) {
   return path.replace_extension(ending);
 }
 
@@ -39,8 +39,8 @@ vector_file::vector_file(std::filesystem::path path,
                          nlohmann::json identity,
                          bool resume)
     : path_(std::move(path)),
-      index_(beside(path_, ".jsonl")),
-      journal_(beside(path_, ".journal")),
+      index_(with_ending(path_, ".jsonl")),
+      journal_(with_ending(path_, ".journal")),
       rows_(rows),
       width_(width),
       identity_(std::move(identity)) {

@@ -66,7 +66,7 @@ struct labelled {
   }
 };
 
-bundle sample_of(const sample_dataset& from, std::uint64_t i, document_cuts* cuts = nullptr) {
+bundle task_sample_of(const sample_dataset& from, std::uint64_t i, document_cuts* cuts = nullptr) {
   memory_pool pool;
   auto out = empty_batch(from.schema(), 1, pool);
   from.fill(i, sample_view(out, 0, cuts));
@@ -87,7 +87,7 @@ TEST_CASE("a pair of texts is [CLS] A [SEP] B [SEP], with types and padding", "[
   const labelled of;
   const auto data = of.open(data_split::valid);
   document_cuts cuts;
-  const auto x = sample_of(*data, 0, &cuts);
+  const auto x = task_sample_of(*data, 0, &cuts);
   CHECK(values<std::int32_t>(x, "tokens") == ids{classify, a, separator, b, separator, 0, 0, 0});
   CHECK(values<std::int32_t>(x, "types") == ids{0, 0, 0, 1, 1, 0, 0, 0});
   CHECK(values<std::int32_t>(x, "positions") == ids{0, 1, 2, 3, 4, 5, 6, 7});
@@ -98,7 +98,7 @@ TEST_CASE("a pair of texts is [CLS] A [SEP] B [SEP], with types and padding", "[
 
 TEST_CASE("a long pair is cut before its last [SEP], which has the second type", "[task]") {
   const labelled of;
-  const auto x = sample_of(*of.open(data_split::valid), 1);
+  const auto x = task_sample_of(*of.open(data_split::valid), 1);
   CHECK(values<std::int32_t>(x, "tokens") == ids{classify, a, b, c, a, b, c, separator});
   CHECK(values<std::int32_t>(x, "types") == ids{0, 0, 0, 0, 0, 0, 0, 1});
 }
@@ -108,7 +108,7 @@ TEST_CASE("the choices of RACE share a sample, each with its own positions and d
   const labelled of(task_kind::race);
   CHECK(of.model.rows() == 32);
   document_cuts cuts;
-  const auto x = sample_of(*of.open(data_split::train), 0, &cuts);
+  const auto x = task_sample_of(*of.open(data_split::train), 0, &cuts);
   const auto tokens = values<std::int32_t>(x, "tokens");
   CHECK(ids(tokens.begin() + 8, tokens.begin() + 16)
         == ids{classify, b, b, separator, a, b, c, separator});
@@ -124,7 +124,7 @@ TEST_CASE("each epoch of training has all texts, in an order of its own", "[task
   for (std::uint64_t epoch = 0; epoch < 8; ++epoch) {
     std::vector<ids> order;
     for (std::uint64_t i = 0; i < 5; ++i)
-      order.push_back(values<std::int32_t>(sample_of(*data, 5 * epoch + i), "tokens"));
+      order.push_back(values<std::int32_t>(task_sample_of(*data, 5 * epoch + i), "tokens"));
     CHECK(std::set(order.begin(), order.end()).size() == 5);
     orders.insert(order);
   }
@@ -137,11 +137,11 @@ TEST_CASE("an evaluation reads each text once, and the rest of its last batch do
   const auto data = of.open(data_split::valid, 8);
   for (std::uint64_t evaluation = 0; evaluation < 2; ++evaluation)
     for (std::uint64_t i = 0; i < 8; ++i) {
-      const auto x = sample_of(*data, 8 * evaluation + i);
+      const auto x = task_sample_of(*data, 8 * evaluation + i);
       CHECK(values<float>(x, "counted").front() == (i < 5 ? 1 : 0));
       if (i < 5)
         CHECK(values<std::int32_t>(x, "tokens")
-              == values<std::int32_t>(sample_of(*data, i), "tokens"));
+              == values<std::int32_t>(task_sample_of(*data, i), "tokens"));
     }
 }
 
@@ -158,7 +158,7 @@ TEST_CASE("the accuracy is the share of counted samples with the right class", "
   const auto data = of.open(data_split::valid);
   const auto run = [&](std::int32_t wanted, float counts) {
     document_cuts cuts;
-    auto in = sample_of(*data, 0, &cuts);
+    auto in = task_sample_of(*data, 0, &cuts);
     auto classes = in.at("classes");
     *classes.data<std::int32_t>() = wanted;
     auto counted = in.at("counted");
