@@ -41,6 +41,7 @@ install(DIRECTORY examples/slurm examples/mpi examples/ssh DESTINATION ${CMAKE_I
 install(FILES examples/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 install(PROGRAMS examples/best_checkpoint.py examples/draw_trace.py examples/quickstart.sh examples/install_packages.sh
         examples/11_two_hosts.sh examples/12_kill_9.sh examples/14_experts.sh
+        examples/15_fine_tuning.sh examples/16_reversing.sh
         DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 
 # --- development -------------------------------------------------------------------------------

@@ -74,8 +74,8 @@ troupe_full("products and attention by instruction sets below the processor's ow
 
 troupe_full("compiles stories against the installed library" package/install)
 
-troupe_full("trains two models for minutes: `change` has the bits of experts in runtime/* and scenario/*"
-  examples/14_experts)
+troupe_full("trains models for minutes: `change` has the bits of experts in runtime/* and scenario/*"
+  examples/14_experts examples/15_fine_tuning examples/16_reversing)
 
 # troupe_test_properties(<test> <room> <tier or ""> <timeout in seconds>): labels and limits of one test. An empty tier is
 # looked up in the lists above.

@@ -10,8 +10,10 @@ foreach(story 11_two_hosts 12_kill_9)
   troupe_script_test(examples/${story} examples/story.py $<TARGET_FILE:troupe>
                      ${PROJECT_SOURCE_DIR}/examples/${story}.sh NEEDS troupe UNSANITIZED)
 endforeach()
-troupe_script_test(examples/14_experts examples/story.py $<TARGET_FILE:troupe>
-                   ${PROJECT_SOURCE_DIR}/examples/14_experts.sh 900 NEEDS troupe UNSANITIZED TIMEOUT 930)
+foreach(story 14_experts 15_fine_tuning 16_reversing)
+  troupe_script_test(examples/${story} examples/story.py $<TARGET_FILE:troupe>
+                     ${PROJECT_SOURCE_DIR}/examples/${story}.sh 900 NEEDS troupe UNSANITIZED TIMEOUT 930)
+endforeach()
 if(TARGET story_05_monitor)  # not in sanitizer builds, which intercept system calls
   troupe_script_test(examples/refused_threads examples/refused_threads_test.py
                      $<TARGET_FILE:story_05_monitor> $<TARGET_FILE:troupe_thread_faults>

@@ -163,7 +163,7 @@ int generate_text(generate_flags& flags) {
     return generate_chat(flags);
   if (!flags.prompts.empty())
     return generate_batch(flags);
-  const auto model = load(flags.model, false);
+  const auto model = load(flags.model, runtime::model_use::generates);
   const auto prompt = flags.prompt.value_or("");
   require_fitting(request_for(prompt, 0, flags, *model), model->whole().model());
   if (!model->before())

@@ -167,7 +167,7 @@ void continue_some(runtime::loaded_model& model,
 
 int generate_batch(const generate_flags& flags) {
   const auto prompts = read_prompts(flags.prompts);
-  const auto model = load(flags.model, false);
+  const auto model = load(flags.model, runtime::model_use::generates);
   runtime::progress_bar bar("generating", prompts.size(), "texts");
   const auto requests = requests_for(prompts, flags, *model);
   const auto recorder = recorder_of(flags, *model, requests);

@@ -105,7 +105,7 @@ void answer_lines(generate_flags& flags, const std::string& opening, const line_
 }
 
 int generate_interactively(generate_flags flags) {
-  const auto model = load(flags.model, false);
+  const auto model = load(flags.model, runtime::model_use::generates);
   std::string context;
   answer_lines(
       flags,

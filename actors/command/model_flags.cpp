@@ -45,7 +45,7 @@ void find_hub_models(model_flags& flags) {
         = hub_or_local_folder("--tokenizer", flags.tokenizer, runtime::hub_files::tokenizer);
 }
 
-std::unique_ptr<runtime::loaded_model> load(model_flags flags, bool continues) {
+std::unique_ptr<runtime::loaded_model> load(model_flags flags, runtime::model_use use) {
   if (flags.load.empty())
     throw usage_error(
         "--load DIR is missing: the --save folder of a training run, or a Hugging Face model "
@@ -59,7 +59,7 @@ std::unique_ptr<runtime::loaded_model> load(model_flags flags, bool continues) {
                           .precision = flags.bf16   ? runtime::dtype::bf16
                                        : flags.fp16 ? runtime::dtype::f16
                                                     : runtime::dtype::f32,
-                          .continues = continues};
+                          .use = use};
   if (!flags.tokenizer.empty()) {
     tokenizer_flags files;
     files.folder = flags.tokenizer;

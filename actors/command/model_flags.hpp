@@ -24,8 +24,8 @@ void declare(command_line& line, model_flags& to);
 /// Downloads models of the Hugging Face Hub; the flags then name their folders.
 void find_hub_models(model_flags& flags);
 
-/// `continues`: as in runtime::loading.
-std::unique_ptr<runtime::loaded_model> load(model_flags flags, bool continues = true);
+std::unique_ptr<runtime::loaded_model> load(model_flags flags,
+                                            runtime::model_use use = runtime::model_use::continues);
 
 /// Throws usage_error that names the flag unless the model has routers.
 void require_experts(const runtime::loaded_model& model, const char* flag);

@@ -10,6 +10,7 @@
 #include "runtime/data/blend.hpp"
 #include "runtime/data/split.hpp"
 #include "runtime/file/file.hpp"
+#include "runtime/job/job_data.hpp"
 #include "runtime/tokenizer/description.hpp"
 
 #include <algorithm>
@@ -167,9 +168,10 @@ void resolve_watching(const training_flags& flags,
   collect(wrong, [&] { actors::hub_port_of(job.watch); });
   collect(wrong, [&] {
     const runtime::split_matrix split(job.data.split);
-    const bool validates = job.data.train_path.empty()
-                               ? split.share(runtime::data_split::valid).has_value()
-                               : !job.data.valid_path.empty();
+    const bool validates
+        = runtime::has_own_files(job)   ? runtime::has_documents(job, runtime::data_split::valid)
+          : job.data.train_path.empty() ? split.share(runtime::data_split::valid).has_value()
+                                        : !job.data.valid_path.empty();
     if ((!validates && !unknown.data) || job.watch.eval_batches == 0)
       job.watch.eval_interval = 0;
   });
@@ -218,7 +220,9 @@ void resolve_parts(const training_flags& flags,
   resolve_data(flags, job, unknown, wrong);
   resolve_layout(flags, job, unknown, wrong);
   resolve_recompute(flags, job, wrong);
-  resolve_steps(flags, job, unknown, wrong);
+  auto length = flags;
+  collect(wrong, [&] { resolve_epochs(length, job, unknown); });
+  resolve_steps(length, job, unknown, wrong);
   resolve_watching(flags, job, unknown, wrong);
   resolve_nonfinite(flags, job, wrong);
   resolve_scaling(flags, job, wrong);
@@ -273,6 +277,9 @@ void recognise_folders(training_flags& flags) {
   auto& hub = flags.job.checkpoints.load_hub;
   if (hub.empty() && !load.empty() && runtime::is_hub_folder(load))
     hub = std::exchange(load, {});
+  auto& pretrained = flags.job.checkpoints.pretrained;
+  if (hub.empty() && !pretrained.empty() && runtime::is_hub_folder(pretrained))
+    hub = std::exchange(pretrained, {});
   if (!hub.empty() && !chooses_tokenizer(flags.tokenizer) && runtime::has_tokenizer(hub))
     flags.tokenizer.folder = hub;
 }
@@ -300,13 +307,13 @@ std::vector<std::string> what_is_missing(const training_flags& said) {
   const auto& s = flags.steps;
   require(flags.given.contains("batch.micro"),
           "--micro-batch-size is missing: the samples that pass a stage at once");
-  require(s.iterations || s.samples,
+  require(s.iterations || s.samples || flags.given.contains(flags.family->own_data()),
           "the length of the run is missing: give --train-iters or --train-samples");
   require(flags.given.contains("rate.maximum"), "--lr is missing: the peak learning rate");
   const auto& d = flags.data;
-  require(flags.job.data.mock || !d.path.empty() || !d.train_path.empty() || !d.valid_path.empty()
-              || !d.test_path.empty() || !d.arguments_file.empty()
-              || !d.part_arguments_file.empty(),
+  require(flags.given.contains(flags.family->own_data()) || flags.job.data.mock || !d.path.empty()
+              || !d.train_path.empty() || !d.valid_path.empty() || !d.test_path.empty()
+              || !d.arguments_file.empty() || !d.part_arguments_file.empty(),
           "the training data is missing: give --data-path PREFIX, or --mock-data");
   sentences out;
   add(out, wrong);

@@ -31,6 +31,12 @@ void resolve_batch(const training_flags& flags,
                    runtime::training_job& job,
                    unknown_parts& unknown,
                    sentences& wrong);
+/// Turns epochs of files that the model's settings name into steps, and plans an evaluation of all
+/// validation samples after each. Throws usage_error for a run without a length, and
+/// input_error for files that cannot be read.
+void resolve_epochs(training_flags& flags,
+                    runtime::training_job& job,
+                    const unknown_parts& unknown);
 /// The length of the run, learning rates and weight decay.
 void resolve_steps(const training_flags& flags,
                    runtime::training_job& job,

@@ -1,4 +1,7 @@
 #include "actors/command/resolve_parts.hpp"
+#include "runtime/family/family_samples.hpp"
+#include "runtime/family/model_family.hpp"
+#include "runtime/job/job_data.hpp"
 
 #include <algorithm>
 
@@ -135,6 +138,40 @@ void resolve_batch(const training_flags& flags,
           last));
     batch.global = last;
   });
+}
+
+void resolve_epochs(training_flags& flags,
+                    runtime::training_job& job,
+                    const unknown_parts& unknown) {
+  auto& steps = flags.steps;
+  if (unknown.shape || unknown.batch || !runtime::has_own_files(job))
+    return;
+  const auto& model = job.training.model;
+  const auto& of = model.family().samples();
+  const auto epochs = of.epochs(model);
+  const bool says_how_long = steps.iterations || steps.samples;
+  if (epochs == 0 && !says_how_long)
+    throw usage_error("the length of the run is missing: give --epochs, or --train-iters");
+  if (epochs > 0 && says_how_long)
+    throw usage_error(
+        "--epochs and --train-iters or --train-samples all set the length of the run: give one");
+  if (epochs == 0)
+    return;
+  const auto batch = job.training.batch.global;
+  const auto samples
+      = [&](runtime::data_split part) { return std::int64_t(of.samples_in_files(model, part)); };
+  const auto train = samples(runtime::data_split::train);
+  if (batch < 1 || train < batch)
+    throw usage_error(
+        "an epoch has {} samples, fewer than one step of --global-batch-size {}: give smaller "
+        "batches, or more texts",
+        train,
+        batch);
+  steps.iterations = epochs * train / batch;
+  if (!flags.given.contains("watch.eval_interval"))
+    job.watch.eval_interval = std::uint64_t(train / batch);
+  if (!flags.given.contains("watch.eval_batches"))
+    job.watch.eval_batches = (samples(runtime::data_split::valid) + batch - 1) / batch;
 }
 
 /// Megatron-LM counts learning rates in samples. Steps are converted with the full batch size.

@@ -24,7 +24,8 @@ constexpr setting_group help_groups[] = {
      "data.unsharded data.eod_mask_loss per_token_loss data.* data.fim.* expert_choices.replay"},
     {"Tokenizer", "tokenizer.* model.vocabulary"},
     {"Batch and steps",
-     "batch.* train_iterations train_samples exit_interval exit_minutes skip_train nonfinite "
+     "batch.* train_iterations train_samples exit_interval exit_minutes skip_train "
+     "nonfinite "
      "skippable_in_a_row"},
     {"Optimizer",
      "optimizer.* optimizer.start_weight_decay optimizer.end_weight_decay optimizer.clip seed"},

@@ -1,4 +1,5 @@
 #include "actors/command/flags.hpp"
+#include "runtime/job/job_data.hpp"
 
 namespace troupe::command {
 namespace {
@@ -27,6 +28,11 @@ void write_back(const runtime::training_job& job, training_flags& flags) {
   decide(flags, "threads_per_worker", flags.job.threads_per_worker, job.threads_per_worker);
   auto& batch = flags.job.training.batch;
   decide(flags, "batch.global", batch.global, job.training.batch.global);
+  if (runtime::has_own_files(job)) {  // epochs decide both
+    auto& watch = flags.job.watch;
+    decide(flags, "watch.eval_interval", watch.eval_interval, job.watch.eval_interval);
+    decide(flags, "watch.eval_batches", watch.eval_batches, job.watch.eval_batches);
+  }
   if (flags.steps.samples)
     decide(flags.rate.decay_samples, *flags.steps.samples);
   else

@@ -6,6 +6,7 @@
 #include "actors/job/start.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/hub.hpp"
+#include "runtime/checkpoint/initial_parameters.hpp"
 #include "runtime/checkpoint/own_parameters.hpp"
 #include "runtime/checkpoint/upcycled.hpp"
 #include "runtime/core/counted.hpp"
@@ -174,13 +175,37 @@ void add_start_state(node_context& to,
     };
     return;
   }
-  if (job.checkpoints.load_hub.empty())
+  const auto& where = job.checkpoints;
+  if (where.load_hub.empty() && where.pretrained.empty())
     return;
+  const auto begun
+      = std::make_shared<const runtime::initial_parameters>(job.training.model, job.training.seed);
+  if (!where.pretrained.empty()) {
+    const std::shared_ptr<const runtime::checkpoint_reader> pretrained
+        = runtime::open_model(where.pretrained);
+    to.restore = [pretrained, begun](runtime::worker& by) {
+      by.restore(
+          [&](const runtime::state_shard& x) {
+            if (!pretrained->has(x.name))
+              return begun->begin(x, pretrained->folder().string());
+            runtime::require_extents(*pretrained, x.name, x.whole);
+            pretrained->read(x.name, x.part, x.elements);
+          },
+          false);
+    };
+    return;
+  }
   const auto hub = std::make_shared<const runtime::hub_model>(
       runtime::read_hub_model(job.checkpoints.load_hub));
-  to.restore = [hub](runtime::worker& by) {
-    by.restore([&](const runtime::state_shard& x) { hub->read(x.name, x.part, x.elements); },
-               false);
+  to.restore = [hub, begun, from = where.load_hub.string()](runtime::worker& by) {
+    by.restore(
+        [&](const runtime::state_shard& x) {
+          if (hub->has(x.name))
+            hub->read(x.name, x.part, x.elements);
+          else
+            begun->begin(x, from);
+        },
+        false);
   };
 }
 
@@ -278,6 +303,7 @@ std::string as_told(runtime::training_job job) {
   job.layout.schedule = runtime::with_text(std::move(job.layout.schedule));
   // Absolute, so that it is the same for processes with other working directories.
   for (auto* const folder : {&job.checkpoints.local_folder,
+                             &job.checkpoints.pretrained,
                              &job.training.expert_choices.record,
                              &job.training.expert_choices.replay})
     if (!folder->empty())

@@ -249,6 +249,26 @@ void require_state(const runtime::checkpoint_reader& from, const runtime::traini
         instead);
 }
 
+void check_pretrained(const runtime::checkpoint_reader& from, const runtime::training_job& job) {
+  runtime::require_extension(from.manifest(), job.training.own, from.folder());
+  const auto &there = from.manifest().model, &here = job.training.model;
+  const auto& family = here.family();
+  if (&there.family() != &family)
+    throw runtime::input_error(
+        "cannot fine-tune '{}' (`checkpoints.pretrained`): its model is {}, and this run's is {}",
+        from.folder().string(),
+        there.family().title(),
+        family.title());
+  const auto wrong
+      = differences(family.essence(family.body_of(there)), family.essence(family.body_of(here)));
+  if (!wrong.empty())
+    throw runtime::input_error(
+        "cannot fine-tune '{}' (`checkpoints.pretrained`): it is a checkpoint of another model.{}\n"
+        "Give the settings that it was trained with, or another checkpoint",
+        from.folder().string(),
+        wrong);
+}
+
 }  // namespace
 
 start_point plan_start(runtime::training_job& job, const runtime::cancel_token& stop) {
@@ -256,6 +276,14 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
   auto found = find_start(job, stop);
   out.warnings = std::move(found.warnings);
   const auto& checkpoints = job.checkpoints;
+  if (!found.folder && !checkpoints.pretrained.empty()) {
+    const auto pretrained = runtime::open_model(checkpoints.pretrained);
+    check_pretrained(*pretrained, job);
+    out.text
+        = fmt::format("from iteration 0, with the parameters of '{}' (`checkpoints.pretrained`)",
+                      pretrained->folder().string());
+    return out;
+  }
   if (!found.folder) {
     out.text
         = checkpoints.load_hub.empty()

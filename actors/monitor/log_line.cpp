@@ -196,6 +196,21 @@ std::string evaluation_line(const runtime::validation_report& x,
   return line;
 }
 
+std::string best_line(const runtime::validation_report& x,
+                      std::optional<runtime::validation_report>& best) {
+  const auto accuracy_of = [](const runtime::validation_report& of) {
+    const auto its = std::ranges::find(of.losses, "accuracy", &runtime::named_loss::name);
+    return its == of.losses.end() ? NAN : its->mean;
+  };
+  if (x.test || std::isnan(accuracy_of(x)))
+    return {};
+  if (!best || accuracy_of(x) > accuracy_of(*best))
+    best = x;
+  return fmt::format(" best accuracy on validation: {:.4f} % at iteration {}",
+                     100 * accuracy_of(*best),
+                     best->iteration);
+}
+
 std::string event_line(const runtime::run_event& x) {
   // A reason begins with the name of the ended actor.
   const auto named = x.who + ": ";

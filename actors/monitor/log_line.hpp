@@ -7,6 +7,7 @@
 #include "runtime/telemetry/step_report.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,11 @@ std::string short_line(const runtime::step_report& x,
 std::string evaluation_line(const runtime::validation_report& x,
                             const std::vector<runtime::loss_spec>& losses,
                             bool is_short);
+
+/// " best accuracy on validation: 87.1200 % at iteration 300": `best` becomes the better of both.
+/// Empty: a test, or a model without a measure "accuracy".
+std::string best_line(const runtime::validation_report& x,
+                      std::optional<runtime::validation_report>& best);
 
 /// Example: " stage:0.1 died (...); after 0.012 s the run continues from iteration 6 with its
 /// ranks' own state".

@@ -170,6 +170,8 @@ void monitor_book::log_last() {
 void monitor_book::add(const messages::validated& x) {
   record(x.report);
   runtime::log_line(runtime::severity::info, evaluation_line(x.report, losses_, short_lines_));
+  if (const auto best = best_line(x.report, best_); !best.empty())
+    runtime::log_line(runtime::severity::info, best);
 }
 
 void monitor_book::add(const messages::happened& x) {

@@ -88,7 +88,8 @@ class monitor_book {
   since_last_line since_;
   std::optional<runtime::step_report> last_;  ///< committed step without its line so far
   pipeline_since_start pipeline_;
-  messages::committed executed_;  ///< the newest timed step
+  messages::committed executed_;                    ///< the newest timed step
+  std::optional<runtime::validation_report> best_;  ///< of this start, by accuracy
   bool concluded_ = false;
   bool told_of_no_loss_ = false;
 };

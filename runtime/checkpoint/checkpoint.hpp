@@ -198,6 +198,10 @@ struct found_checkpoint {
 found_checkpoint latest_checkpoint(const std::filesystem::path& dir,
                                    const std::function<void(std::uint64_t)>& advance = {});
 
+/// Opens and verifies the checkpoint `from`, or the latest one of a run that saved in `from`. Logs
+/// a warning for each skipped one. Throws input_error if there is none.
+std::unique_ptr<checkpoint_reader> open_model(const std::filesystem::path& from);
+
 /// Removes checkpoints older than the tracked one, except the newest `keep` - 1 with a valid
 /// manifest (keep >= 1). Checkpoints without a valid manifest do not count towards `keep`. Keeps
 /// checkpoints newer than the tracked one and, if `every` is not 0, iterations that are multiples

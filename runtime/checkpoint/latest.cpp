@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/folder.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/file/file.hpp"
 
 #include <algorithm>
@@ -101,6 +102,27 @@ std::vector<fs::path> remove_all_but_latest(const fs::path& dir, int keep, std::
     removed.push_back(folder);
   }
   return removed;
+}
+
+std::unique_ptr<checkpoint_reader> open_model(const std::filesystem::path& from) {
+  std::error_code failure;
+  if (!std::filesystem::is_directory(from, failure))
+    throw input_error(
+        "cannot load a model from '{}': there is no such folder; name the `checkpoints.save` "
+        "folder of a training run, a model folder of Hugging Face, or a model of the Hub as "
+        "ORG/NAME",
+        from.string());
+  if (std::filesystem::exists(from / "manifest.json", failure))
+    return open_checkpoint(from);
+  const auto found = latest_checkpoint(from);
+  for (const auto& warning : found.warnings)
+    log_warning("{}", warning);
+  if (!found.folder)
+    throw input_error(
+        "cannot load a model from '{}': it has neither a checkpoint nor a config.json; name the "
+        "`checkpoints.save` folder of a training run, or a model folder of Hugging Face",
+        from.string());
+  return open_checkpoint(*found.folder);
 }
 
 }  // namespace troupe::runtime

@@ -2,8 +2,6 @@
 
 #include "runtime/checkpoint/own_parameters.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/model/chunk.hpp"
-#include "runtime/parameters/initial_values.hpp"
 
 #include <string_view>
 #include <utility>
@@ -40,21 +38,14 @@ dense_origin dense_origin_of(const model_description& model, std::int64_t granul
 upcycled_parameters::upcycled_parameters(const model_description& model,
                                          std::int64_t granularity,
                                          std::uint64_t seed)
-    : granularity_(granularity),
-      seed_(seed),
-      factor_(float(dense_origin_of(model, granularity).factor)) {
-  auto spec = model.spec();
-  const auto range = all_of(spec);
-  const chunk all(std::move(spec), range);
-  for (const auto& unit : all.units())
-    for (const auto& x : unit.parameters)
-      parameters_.emplace(x.name, x);
-}
+    : factor_(float(dense_origin_of(model, granularity).factor)),
+      all_(model, seed),
+      granularity_(granularity) {}
 
 void upcycled_parameters::read(const checkpoint_reader& dense, const shard& to) const {
-  const auto found = parameters_.find(to.name);
-  ensure(found != parameters_.end(), "UPCYCLE-2: only parameters of the model are asked for");
-  const auto& x = found->second;
+  const auto* const found = all_.find(to.name);
+  ensure(found != nullptr, "UPCYCLE-2: only parameters of the model are asked for");
+  const auto& x = *found;
   if (x.stacked)
     return read_experts(dense, x, to);
   if (dense.has(to.name)) {
@@ -62,12 +53,12 @@ void upcycled_parameters::read(const checkpoint_reader& dense, const shard& to) 
     return dense.read(to.name, to.part, to.elements);
   }
   if (!to.name.ends_with(".router.weight"))
-    return draw(x, to.part, to.elements);
+    return all_.draw(x, to.part, to.elements);
   const auto rows = to.part.extents[0];
   const auto row = std::size_t(to.part.size() / rows);
   for (std::int64_t r = 0; r < rows; ++r) {
     const auto source = (to.part.first[0] + r) / granularity_;
-    draw(
+    all_.draw(
         x, between(to.part, 0, source, source + 1), to.elements.subspan(std::size_t(r) * row, row));
   }
 }
@@ -98,15 +89,6 @@ void upcycled_parameters::read_experts(const checkpoint_reader& dense,
         value *= factor_;
       copy_common(part, values.data(), here, out, sizeof(float));
     }
-}
-
-void upcycled_parameters::draw(const parameter_spec& x,
-                               const box& part,
-                               std::span<float> to) const {
-  parameter_entry entry;
-  entry.spec = x;
-  entry.boxes = {part};
-  initial_values(entry, seed_, 0, to);
 }
 
 }  // namespace troupe::runtime

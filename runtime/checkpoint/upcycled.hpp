@@ -11,14 +11,10 @@
 #pragma once
 
 #include "runtime/checkpoint/checkpoint.hpp"
+#include "runtime/checkpoint/initial_parameters.hpp"
 #include "runtime/family/model_family.hpp"
-#include "runtime/parameters/spec.hpp"
-#include "runtime/tensor/shard.hpp"
 
 #include <cstdint>
-#include <map>
-#include <span>
-#include <string>
 
 namespace troupe::runtime {
 
@@ -28,7 +24,7 @@ dense_origin dense_origin_of(const model_description& model, std::int64_t granul
 /// The initial parameters of a model with experts. Immutable and thread-safe.
 class upcycled_parameters {
  public:
-  using shard = tensor_shard<std::span<float>>;
+  using shard = initial_parameters::shard;
 
   /// `seed`: of the initial values. Breaks UPCYCLE-1 as dense_origin_of.
   upcycled_parameters(const model_description& model, std::int64_t granularity, std::uint64_t seed);
@@ -40,12 +36,10 @@ class upcycled_parameters {
 
  private:
   void read_experts(const checkpoint_reader& dense, const parameter_spec& x, const shard& to) const;
-  void draw(const parameter_spec& x, const box& part, std::span<float> to) const;
 
-  std::map<std::string, parameter_spec> parameters_;  // by name
-  std::int64_t granularity_;
-  std::uint64_t seed_;
   float factor_;
+  initial_parameters all_;
+  std::int64_t granularity_;
 };
 
 }  // namespace troupe::runtime

@@ -77,6 +77,10 @@ masked_pair_tokens pair_tokens_of(const tokenizer& by) {
   return out;
 }
 
+std::int32_t padding_of(const tokenizer& by) {
+  return named_ids(by).find("[PAD]").value_or(0);
+}
+
 masked_span_tokens span_tokens_of(const tokenizer& by, std::int64_t extra_ids) {
   const named_ids all(by);
   std::string missing;

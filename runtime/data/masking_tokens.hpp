@@ -18,6 +18,9 @@ masking_vocabulary masking_vocabulary_of(const tokenizer& by, std::int64_t ids);
 /// Throws input_error with the names that the tokenizer lacks.
 masked_pair_tokens pair_tokens_of(const tokenizer& by);
 
+/// "[PAD]"; 0 if it has none.
+std::int32_t padding_of(const tokenizer& by);
+
 /// Sentinels are "<extra_id_0>" and so on, or the `extra_ids` ids behind the tokenizer's. The
 /// decoder's texts begin with "[BOS]", "<s>", "<pad>" or "[CLS]" and end with "[EOS]", "</s>" or
 /// "[SEP]": the first name that the tokenizer has. Throws input_error if one is missing.

@@ -30,6 +30,7 @@ struct samples_request {
   data_split part = data_split::train;
   std::optional<std::filesystem::path> prefix = {};  ///< of the data set; nullopt: `data.mock`
   std::optional<std::uint64_t> samples = {};         ///< minimum; nullopt: one epoch
+  std::uint64_t evaluation = 0;  ///< of an evaluation, which begins at a multiple; 0: unknown
   std::uint64_t seed = 0;
   std::string tokenizer = {};                      ///< for named_tokenizer; empty: the job has none
   std::shared_ptr<const fill_in_middle> fim = {};  ///< null: texts stay as they are
@@ -53,6 +54,20 @@ class family_samples {
   /// "data.reset_position_ids" or "data.reset_attention_mask". A job refuses those that change
   /// nothing (FAMILY-3).
   virtual bool follows(std::string_view setting) const = 0;
+
+  /// Files of a part that settings of the model name, in place of the data settings. Their contents
+  /// are part of the run's identity. Throws input_error.
+  virtual std::vector<std::string> files(const model_description& /*model*/,
+                                         data_split /*part*/) const {
+    return {};
+  }
+  /// The samples of these files, once over. Throws input_error.
+  virtual std::uint64_t samples_in_files(const model_description& /*model*/,
+                                         data_split /*part*/) const {
+    return 0;
+  }
+  /// Passes over the files in a run; 0: other settings say how long it is.
+  virtual std::int64_t epochs(const model_description& /*model*/) const { return 0; }
 
   /// True if a split divides documents; false: sequences.
   virtual bool splits_documents() const { return false; }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime/core/bound_setting.hpp"
+#include "runtime/family/embedded_text.hpp"
 #include "runtime/family/given_text.hpp"
 #include "runtime/family/hub_translation.hpp"
 #include "runtime/family/model_description.hpp"
@@ -135,12 +136,31 @@ class model_family {
   /// The first lines of a dry run. Each ends with a newline.
   virtual std::string describe(const model_description& model, const extension& own) const = 0;
 
+  /// The setting that names files of its own instead of data settings; empty: none.
+  virtual const char* own_data() const { return ""; }
+
+  /// The model that a pretrained checkpoint must have: without parts that fine-tuning replaces. Two
+  /// such models have the same essence.
+  virtual model_description body_of(const model_description& model) const { return model; }
+  /// True for a parameter that begins with initial values if a pretrained checkpoint lacks it.
+  virtual bool begins_anew(const model_description& /*model*/,
+                           std::string_view /*parameter*/) const {
+    return false;
+  }
+
   /// Its samples, of files and made up. The default: those of a decoder of text.
   virtual const family_samples& samples() const;
 
   /// Text that the model reads before it generates, in tokens of this tokenizer. Empty: it
   /// continues the prompt. Throws input_error for a tokenizer without the tokens that it needs.
   virtual std::optional<given_text> text_before(const model_description& /*model*/,
+                                                const tokenizer& /*text*/) const {
+    return {};
+  }
+
+  /// What it reads to turn a text into a vector. Empty: it is no encoder of one text. Throws
+  /// input_error for a tokenizer without the tokens that it needs.
+  virtual std::optional<embedded_text> embedded(const model_description& /*model*/,
                                                 const tokenizer& /*text*/) const {
     return {};
   }

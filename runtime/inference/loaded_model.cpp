@@ -6,7 +6,6 @@
 #include "runtime/checkpoint/same_extension.hpp"
 #include "runtime/core/json_reader.hpp"
 #include "runtime/core/json_text.hpp"
-#include "runtime/core/log.hpp"
 #include "runtime/data/token_schema.hpp"
 #include "runtime/family/model_family.hpp"
 #include "runtime/model/liveness.hpp"
@@ -20,27 +19,6 @@ namespace troupe::runtime {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::unique_ptr<checkpoint_reader> open(const fs::path& from) {
-  std::error_code failure;
-  if (!fs::is_directory(from, failure))
-    throw input_error(
-        "cannot load a model from '{}': there is no such folder; name the `checkpoints.save` "
-        "folder of a training run, a model folder of Hugging Face, or a model of the Hub as "
-        "ORG/NAME",
-        from.string());
-  if (fs::exists(from / "manifest.json", failure))
-    return open_checkpoint(from);
-  const auto found = latest_checkpoint(from);
-  for (const auto& warning : found.warnings)
-    log_warning("{}", warning);
-  if (!found.folder)
-    throw input_error(
-        "cannot load a model from '{}': it has neither a checkpoint nor a config.json; name the "
-        "`checkpoints.save` folder of a training run, or a model folder of Hugging Face",
-        from.string());
-  return open_checkpoint(*found.folder);
-}
 
 /// The folder in which a training run kept its tokenizer, above the checkpoint.
 fs::path run_folder(const fs::path& checkpoint) {
@@ -104,6 +82,28 @@ void require_text(const model_spec& model,
         family.title());
 }
 
+/// Ends a stream: gives its rows as logits.
+struct rows_of_stream {};
+
+void add(module_builder& to, const rows_of_stream& /*x*/) {
+  to.segment("rows", [](tape&, pass& p) { p.logits = std::exchange(p.hidden, {}).data; });
+}
+module_traits traits_of(const rows_of_stream& /*x*/) {
+  return {.gives_stream = false};
+}
+
+/// The model with rows_of_stream in place of the units behind the last one without a loss.
+model_spec without_heads(model_spec model) {
+  while (!model.units.empty() && !model.units.back().module.traits().losses.empty())
+    model.units.pop_back();
+  model.units.push_back({.letter = 'L',
+                         .name = "rows",
+                         .prefix = "",
+                         .stream = model.units.back().stream,
+                         .module = rows_of_stream()});
+  return model;
+}
+
 }  // namespace
 
 fs::path kept_tokenizer(const fs::path& from) {
@@ -123,7 +123,7 @@ loaded_model::loaded_model(loading wanted)
 }
 
 void loaded_model::load_checkpoint(loading& wanted) {
-  const auto checkpoint = open(wanted.from);
+  const auto checkpoint = open_model(wanted.from);
   manifest_ = checkpoint->manifest();
   require_extension(manifest_, wanted.own, checkpoint->folder());
   const auto description = tokenizer_description(*checkpoint);
@@ -144,6 +144,31 @@ void loaded_model::load_hub(loading& wanted) {
   fill(hub, wanted);
 }
 
+model_spec loaded_model::spec_for(const loading& wanted) {
+  const auto& config = manifest_.model;
+  const auto& family = config.family();
+  if (wanted.use == model_use::embeds) {
+    embedded_ = family.embedded(config, *tokenizer_);
+    if (!embedded_)
+      throw input_error(
+          "cannot turn texts into vectors with the model in '{}': it is {}; name an encoder",
+          wanted.from.string(),
+          family.title());
+    return without_heads(family.body_of(config).spec(wanted.own));
+  }
+  auto model = config.spec(wanted.own);
+  before_ = config.family().text_before(config, *tokenizer_);
+  if (before_ && wanted.use == model_use::continues)
+    throw input_error(
+        "cannot continue or score texts with the model in '{}': it is {}, which reads a text and "
+        "writes another one; name a model that continues its text, or give `troupe generate` a "
+        "prompt without a chat",
+        wanted.from.string(),
+        config.family().title());
+  require_text(model, config.family(), before_, wanted.from);
+  return model;
+}
+
 template <class From>
 void loaded_model::fill(const From& from, const loading& wanted) {
   const auto& config = manifest_.model;
@@ -152,16 +177,7 @@ void loaded_model::fill(const From& from, const loading& wanted) {
                       tokenizer_->vocabulary_size(),
                       wanted.from.string(),
                       config.vocabulary());
-  auto model = config.spec(wanted.own);
-  before_ = config.family().text_before(config, *tokenizer_);
-  if (before_ && wanted.continues)
-    throw input_error(
-        "cannot continue or score texts with the model in '{}': it is {}, which reads a text and "
-        "writes another one; name a model that continues its text, or give `troupe generate` a "
-        "prompt without a chat",
-        wanted.from.string(),
-        config.family().title());
-  require_text(model, config.family(), before_, wanted.from);
+  auto model = spec_for(wanted);
   const auto range = all_of(model);
   model_ = std::make_unique<chunk>(std::move(model), range);
   // Zero replicas: inference needs no gradients.

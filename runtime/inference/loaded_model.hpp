@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/checkpoint/manifest.hpp"
+#include "runtime/family/embedded_text.hpp"
 #include "runtime/family/given_text.hpp"
 #include "runtime/model/chunk.hpp"
 #include "runtime/model/extension.hpp"
@@ -15,6 +16,12 @@
 
 namespace troupe::runtime {
 
+enum class model_use : std::uint8_t {
+  continues,  ///< texts, without a given_text before them
+  generates,  ///< texts, after a given_text if the model reads one
+  embeds,     ///< turns texts into vectors: the model has no heads
+};
+
 struct loading {
   /// Folder where a training run saved, one iter_... folder in it, or a model folder of Hugging
   /// Face.
@@ -24,8 +31,8 @@ struct loading {
   dtype precision = dtype::f32;  ///< of weights, activations, KV cache and logits
   /// Replaces the tokenizer beside the checkpoints; must have the same fingerprint.
   std::unique_ptr<const tokenizer> with = nullptr;
-  extension own = {};     ///< the extension that the model was trained with
-  bool continues = true;  ///< the model continues its text, without a given_text before it
+  extension own = {};  ///< the extension that the model was trained with
+  model_use use = model_use::continues;
 };
 
 /// The folder with the tokenizer of the model in `from`, as in `loading`: a model folder of Hugging
@@ -46,6 +53,8 @@ class loaded_model {
   const tokenizer& text() const { return *tokenizer_; }
   /// Text that the model reads before it generates; empty: it continues the prompt.
   const std::optional<given_text>& before() const { return before_; }
+  /// What it reads to embed a text; only with model_use::embeds.
+  const std::optional<embedded_text>& embedded() const { return embedded_; }
 
   const chunk& whole() const { return *model_; }
   resident_store& store() { return *store_; }
@@ -54,6 +63,7 @@ class loaded_model {
  private:
   void load_checkpoint(loading& wanted);
   void load_hub(loading& wanted);
+  model_spec spec_for(const loading& wanted);
   template <class From>
   void fill(const From& from, const loading& wanted);
 
@@ -61,6 +71,7 @@ class loaded_model {
   runtime::stream stream_;
   std::unique_ptr<const tokenizer> tokenizer_;
   std::optional<given_text> before_;
+  std::optional<embedded_text> embedded_;
   std::unique_ptr<chunk> model_;
   std::unique_ptr<resident_store> store_;
 };

@@ -194,6 +194,7 @@ void validate_files(const training_job& job, bool has_model, sentences& wrong) {
   folder("`checkpoints.save`", c.save, false);
   folder("`checkpoints.load`", c.load, false);
   folder("`checkpoints.load_hub`", c.load_hub, true);
+  folder("`checkpoints.pretrained`", c.pretrained, false);
   folder("`watch.board_dir`", job.watch.board_dir, false);
   const auto& choices = job.training.expert_choices;
   folder("`expert_choices.record`", choices.record, false);
@@ -301,6 +302,10 @@ void validate_resuming(const training_job& job, sentences& wrong) {
     wrong.emplace_back(
         "`checkpoints.exit_on_missing` needs `checkpoints.load` DIR: where the checkpoint must be");
   const auto anew = c.begins_anew_by();
+  if (!c.pretrained.empty() && (!c.load_hub.empty() || !anew.empty()))
+    wrong.push_back(
+        fmt::format("`checkpoints.pretrained` and {} both give the first parameters: leave one out",
+                    anew.empty() ? "`checkpoints.load_hub`" : anew));
   const auto changing = anew.empty() && c.no_load_optim ? "`checkpoints.no_load_optim`" : anew;
   if (c.strict_identity && !changing.empty())
     wrong.push_back(fmt::format(

@@ -75,6 +75,9 @@ part_of_data part_of(const training_job& job, data_split part, const document_so
 }
 
 bool has_documents(const training_job& job, data_split part) {
+  const auto& samples = job.training.model.family().samples();
+  if (has_own_files(job))
+    return !samples.files(job.training.model, part).empty();
   if (job.data.mock)
     return split_matrix(job.data.split).share(part).has_value();
   const auto split = split_for(job.data, part);
@@ -99,11 +102,13 @@ std::shared_ptr<const sample_dataset> open_samples(const training_job& job,
   samples_request request{.data = job.data,
                           .part = part,
                           .samples = samples,
+                          .evaluation = std::uint64_t(job.watch.eval_batches)
+                                        * std::uint64_t(job.training.batch.global),
                           .seed = job.training.seed,
                           .tokenizer = job.tokenizer_description,
                           .stop = stop};
   const auto open = [&] { return model.family().samples().open(model, request); };
-  if (job.data.mock)
+  if (job.data.mock || has_own_files(job))
     return open();
   request.fim = fim_of(job);
   const auto& blend = blend_for(job.data, part);

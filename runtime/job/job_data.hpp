@@ -33,6 +33,11 @@ void validate_tokenizer_of_data(const training_job& job, std::vector<std::string
 /// paths.
 std::string identity_of(const data_settings& data);
 
+/// True if the data of a job are files that settings of its model name.
+bool has_own_files(const training_job& job);
+/// Digest of these files' contents. Throws input_error.
+std::string digest_of_files(const training_job& job);
+
 /// "1200 training samples of 64 tokens: 0.42 epochs of 182857 tokens in 969 documents; ..."
 std::string data_text(const training_job& job, std::uint64_t samples);
 /// "; 'PREFIX' was written before 4 tokens were added to the tokenizer"

@@ -2,6 +2,9 @@
 #include "runtime/core/json_text.hpp"
 #include "runtime/data/conversation_files.hpp"
 #include "runtime/data/indexed_dataset.hpp"
+#include "runtime/family/family_samples.hpp"
+#include "runtime/family/model_family.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/job/job_data.hpp"
 
 #include <algorithm>
@@ -62,6 +65,24 @@ json identity_of(const fim_settings& x) {
 }
 
 }  // namespace
+
+bool has_own_files(const training_job& job) {
+  const auto& model = job.training.model;
+  return !model.family().samples().files(model, data_split::train).empty();
+}
+
+std::string digest_of_files(const training_job& job) {
+  const auto& model = job.training.model;
+  digester out;
+  for (const auto part : {data_split::train, data_split::valid})
+    for (const auto& path : model.family().samples().files(model, part)) {
+      const mapped_file file(path);
+      const auto size = std::uint64_t(file.text().size());
+      out.add(&size, sizeof size).add(file.text());
+      file.require_intact();
+    }
+  return to_string(out.result());
+}
 
 std::string identity_of(const data_settings& x) {
   json out = {{"mock", x.mock},

@@ -67,7 +67,14 @@ void validate_data(const training_job& job,
                    std::vector<std::string>& wrong) {
   const auto& data = job.data;
   const int said = int(data.mock) + int(!data.path.empty()) + int(by_part(data));
-  if (said == 0 && !unknown.data)
+  bool own = false;
+  collect(wrong, [&] { own = has_own_files(job); });
+  if (own && said > 0)
+    wrong.push_back(
+        fmt::format("`{}` gives the training data, and so do `data.path`, `data.train_path` and "
+                    "`data.mock`: leave one out",
+                    job.training.model.family().own_data()));
+  if (said == 0 && !own && !unknown.data)
     wrong.emplace_back("the training data is missing: give `data.path` PREFIX, or `data.mock`");
   else if (said > 1)
     wrong.emplace_back(

@@ -4,6 +4,8 @@
 #include "runtime/family/model_family.hpp"
 #include "runtime/job/job_data.hpp"
 
+#include <algorithm>
+
 namespace troupe::runtime {
 namespace {
 
@@ -45,6 +47,15 @@ std::string data_text(const training_job& job, std::uint64_t samples) {
   const auto& data = job.data;
   const auto& model = job.training.model;
   const auto& of = model.family().samples();
+  if (has_own_files(job)) {
+    const auto each = of.samples_in_files(model, data_split::train);
+    return fmt::format("{}: {:.2f} epochs of {} in {}; {} for validation",
+                       counted(std::int64_t(samples), "training sample"),
+                       double(samples) / double(std::max<std::uint64_t>(each, 1)),
+                       each,
+                       counted(std::int64_t(of.files(model, data_split::train).size()), "file"),
+                       of.samples_in_files(model, data_split::valid));
+  }
   const auto made_up = data.mock ? of.made_up_documents(model, data) : nullptr;
   if (data.mock && !made_up)
     return fmt::format("{} made up for {}",

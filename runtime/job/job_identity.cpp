@@ -123,6 +123,8 @@ std::string identity(const training_job& job) {
                                         : describe(job.training.rate);
   out["batch"] = describe(job.training.batch);
   out["data"] = json_value(identity_of(job.data));
+  if (has_own_files(job))
+    out["data"]["files_xxh3"] = digest_of_files(job);
   out["data"]["train_iterations"] = job.train_iterations;  // decides the order of samples
   if (!job.tokenizer_description.empty()) {
     out["tokenizer"] = json_value(job.tokenizer_description);

@@ -46,9 +46,9 @@ struct pass_settings {
 /// A loss of a model. Steps and evaluations report the mean of each, and the weighted sum.
 struct loss_spec {
   /// Words of a-z, 0-9 and _ with single spaces, the last one "loss" or ending in "_loss". It does
-  /// not begin with "validation" or "test" as a word.
+  /// not begin with "validation" or "test" as a word. A measure may have the name "accuracy".
   std::string name;
-  double weight = 1;  ///< factor of its gradient
+  double weight = 1;  ///< factor of its gradient; 0: a measure, which is reported only
   /// The mean is a negative log-likelihood in nats, so e^mean is a perplexity.
   bool has_perplexity = false;
   /// True: a loss of all replicas together, each with its part of the sum. As in Megatron-LM, the

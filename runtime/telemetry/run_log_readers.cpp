@@ -98,7 +98,7 @@ std::vector<named_loss> losses_in(std::string_view text, std::string_view prefix
   const auto record = ordered_json_value(text);  // an object, as record_in found
   for (const auto& [key, value] : record.items()) {
     const auto name = std::string_view(key);
-    if (name.starts_with(prefix) && name.ends_with("_loss") && name.size() > prefix.size() + 4
+    if (name.starts_with(prefix) && is_loss_key(name.substr(prefix.size()))
         && (value.is_number() || value.is_null()))
       out.push_back({key.substr(prefix.size()), value.is_null() ? NAN : value.get<double>()});
   }

@@ -82,6 +82,12 @@ struct named_loss {
   friend bool operator==(const named_loss&, const named_loss&) = default;
 };
 
+/// True for a field of logs with the mean of a loss, or with a measure that a model reports as a
+/// loss of weight 0: "lm_loss", "accuracy".
+inline bool is_loss_key(std::string_view key) {
+  return key.ends_with("_loss") || key == "accuracy";
+}
+
 /// `all`, or the only loss.
 inline std::vector<named_loss> by_name(const std::vector<named_loss>& all, double only) {
   return all.empty() ? std::vector<named_loss>{{lm_loss, only}} : all;

@@ -1,6 +1,7 @@
 #include "runtime/watch/run_view.hpp"
 
 #include "runtime/core/json_text.hpp"
+#include "runtime/telemetry/step_report.hpp"
 #include "runtime/watch/view_fields.hpp"
 
 #include <algorithm>
@@ -52,9 +53,10 @@ void take_losses(run_view& to, const json& x) {
   constexpr std::string_view end = "_loss";
   for (const auto& [name, value] : x.items()) {
     const bool is_sum = name == "loss";
-    if (!(is_sum || name.ends_with(end)) || !(value.is_number() || value.is_null()))
+    if (!(is_sum || is_loss_key(name)) || !(value.is_number() || value.is_null()))
       continue;
-    const auto of = is_sum ? "sum" : bounded(name.substr(0, name.size() - end.size()));
+    const auto length = name.ends_with(end) ? name.size() - end.size() : name.size();
+    const auto of = is_sum ? "sum" : bounded(name.substr(0, length));
     if (has_room(to.loss_by_name, of))
       to.loss_by_name[of] = value.is_null() ? NAN : value.get<double>();
   }

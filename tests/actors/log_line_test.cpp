@@ -5,6 +5,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -198,4 +199,18 @@ TEST_CASE("the line of a counted step has the extremes of its experts", "[actors
   CHECK_THAT(actors::log_line(x, since, 2, {}),
              ContainsSubstring(
                  " | rows of an expert: 0 to 5 | expert entropy: 0.5000 | dropped rows: 3 | "));
+}
+
+TEST_CASE("the best accuracy of validations is told, and tests do not count", "[monitor]") {
+  std::optional<runtime::validation_report> best;
+  const auto told = [&](std::uint64_t iteration, double accuracy, bool test = false) {
+    return actors::best_line({iteration, 0.5, test, {{"task loss", 0.5}, {"accuracy", accuracy}}},
+                             best);
+  };
+  CHECK(told(10, 0.5) == " best accuracy on validation: 50.0000 % at iteration 10");
+  CHECK(told(20, 0.75) == " best accuracy on validation: 75.0000 % at iteration 20");
+  CHECK(told(30, 0.75) == " best accuracy on validation: 75.0000 % at iteration 20");
+  CHECK(told(40, 0.9, true).empty());
+  CHECK(told(50, NAN).empty());
+  CHECK(actors::best_line({60, 0.5, false}, best).empty());
 }

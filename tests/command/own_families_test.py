@@ -23,6 +23,9 @@ SENTENCES = {"bert": [], "t5": ["--vocab-extra-ids", 8]}
 VALUES = {"--relative-attention-num-buckets": 16, "--relative-attention-max-distance": 64, "--mask-prob": 0.2,
           "--short-seq-prob": 0.2}
 
+# Flags that need others; tests/command/tasks_test.py gives them together.
+TOGETHER = ["--task", "--task-labels", "--task-train", "--task-valid", "--epochs"]
+
 
 def shape(name, layers=3):
     """The shape of the model of a family; the toys have one of their own."""
@@ -67,7 +70,7 @@ def check_settings(folder):
     text.write_text("1 2 3\n")
     for name in families():
         for flag, takes_value in sorted(flags_in(works("train", name, "--help")).items()):
-            if flag not in of_gpt and flag not in SHAPES.get(name, []):
+            if flag not in of_gpt and flag not in [*SHAPES.get(name, []), *TOGETHER]:
                 value = [VALUES.get(flag, 3)] if takes_value else []
                 works("train", name, *training(name), "--train-iters", 4, flag, *value, "--dry-run")
         three = ["--train-iters", 4, *SHAPES.get(name, []), "--num-layers", 3]

@@ -438,6 +438,7 @@ inline const std::map<std::string, trial>& trials() {
       {"--moe-layer-recompute", {"--num-experts 4 --disable-bias-linear ", ""}},
       {"--save", {"", "x"}},
       {"--load", {"", "x"}},
+      {"--pretrained-checkpoint", {"", "x"}},
       {"--save-interval", {"--save x ", "5"}},
       {"--keep-last", {"--save x ", "2"}},
       {"--keep-every", {"--save x --keep-last 1 ", "5"}},

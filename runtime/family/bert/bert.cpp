@@ -1,6 +1,7 @@
 #include "runtime/family/bert/bert.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/family/bert/bert_task.hpp"
 #include "runtime/model/layers/linear.hpp"
 
 #include <algorithm>
@@ -107,7 +108,7 @@ unit_letters bert_letters(const bert_config& c) {
   unit_letters out{{'E', 1}, {'t', std::max<std::int64_t>(c.layers, 0), true}};
   if (!c.post_norm)
     out.push_back({'n', 1});
-  if (c.binary_head)
+  if (c.binary_head && !c.task.is_on())
     out.push_back({'P', 1});
   out.push_back({'L', 1});
   return out;
@@ -116,7 +117,7 @@ unit_letters bert_letters(const bert_config& c) {
 model_spec bert_spec(const bert_config& c, const extension& own) {
   if (!own.name.empty() || own.feed_forward || own.loss || !own.losses.empty())
     throw input_error("a BERT takes no extension, but '{}' is given; use another family", own.name);
-  model_spec out{.sequence = c.sequence, .streams = {{"encoder", c.hidden}}};
+  model_spec out{.sequence = c.rows(), .streams = {{"encoder", c.hidden}}};
   const auto add = [&](char letter, std::string name, std::string prefix, module_spec module) {
     out.units.push_back({.letter = letter,
                          .name = std::move(name),
@@ -141,6 +142,10 @@ model_spec bert_spec(const bert_config& c, const extension& own) {
   }
   if (!c.post_norm)
     add('n', "final_layernorm", "encoder", stream_norm{{"final_layernorm", norm_of(c)}, c.hidden});
+  if (c.task.is_on()) {
+    add('L', "head", "", task_head_of(c));
+    return out;
+  }
   if (c.binary_head)
     add('P', "binary_head", "", sentence_head_spec{c.hidden, c.init_std});
   add('L',

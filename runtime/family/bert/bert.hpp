@@ -4,7 +4,8 @@
 //   unit    embedding  encoder.layers.0 ...  final norm  binary head  head
 //   letter  E          t                     n           P            L
 //
-// Post-norm models have no final norm, and those without a binary head no P.
+// Post-norm models have no final norm, and those without a binary head no P. With a task the head
+// of the task replaces both heads (bert_task.hpp).
 
 #pragma once
 

@@ -6,6 +6,7 @@
 #include "kernels/op/kinds.hpp"
 #include "runtime/core/setting.hpp"
 #include "runtime/data/masking.hpp"
+#include "runtime/data/task_settings.hpp"
 
 #include <cstdint>
 #include <string>
@@ -21,7 +22,7 @@ struct bert_config {
   std::int64_t hidden = 0;             ///< C
   std::int64_t heads = 0;              ///< H
   std::int64_t ffn = 0;                ///< hidden size of the feed-forward layer
-  std::int64_t sequence = 0;           ///< T
+  std::int64_t sequence = 0;           ///< T: tokens of a text, or of two
   std::int64_t positions = 0;          ///< rows of the learned position table
   std::int64_t types = 2;              ///< rows of the table of token types; 0: none
   std::int64_t vocabulary = 0;         ///< real tokens
@@ -38,10 +39,13 @@ struct bert_config {
   double init_std = 0.02;
 
   masking_settings masking = {};  ///< of samples of files
+  task_settings task = {};        ///< replaces the heads of pre-training
 
   friend bool operator==(const bert_config&, const bert_config&) = default;
 
   std::int64_t head_size() const { return heads > 0 ? hidden / heads : 0; }
+  /// Rows of a sample: each choice of a task has T of them.
+  std::int64_t rows() const { return task.choices() * sequence; }
 
   static constexpr auto changed_at_resume = at_resume::refused;
   /// In the order of the JSON.
@@ -142,7 +146,8 @@ struct bert_config {
                                "element), not on the layout",
                    .range = real_range{0},
                    .resume = at_resume::told}),
-        row("masking", &x::masking).later().sparse());
+        row("masking", &x::masking).later().sparse(),
+        row("task", &x::task).later().sparse());
   }
 };
 

@@ -1,6 +1,8 @@
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/data/masking_tokens.hpp"
 #include "runtime/family/bert/bert.hpp"
+#include "runtime/family/bert/bert_task.hpp"
 #include "runtime/family/config_json.hpp"
 #include "runtime/family/hub_contradictions.hpp"
 #include "runtime/model/counts.hpp"
@@ -13,6 +15,20 @@
 namespace troupe::runtime {
 namespace {
 
+constexpr enum_name task_names[] = {{to_string(task_kind::none), int(task_kind::none)},
+                                    {to_string(task_kind::mnli), int(task_kind::mnli)},
+                                    {to_string(task_kind::qqp), int(task_kind::qqp)},
+                                    {to_string(task_kind::race), int(task_kind::race)},
+                                    {to_string(task_kind::csv), int(task_kind::csv)}};
+
+}  // namespace
+
+constexpr std::span<const enum_name> names_of(task_kind) {
+  return task_names;
+}
+
+namespace {
+
 const bert_config& bert_of(const model_description& model) {
   return model.as<bert_config>();
 }
@@ -21,7 +37,8 @@ const bert_config& bert_of(const model_description& model) {
 bool may_differ(std::string_view member) {
   constexpr std::string_view all[]
       = {"sequence", "vocabulary", "hidden_dropout", "attention_dropout", "init_std"};
-  return std::ranges::find(all, member) != std::end(all) || member.starts_with("masking.");
+  return std::ranges::find(all, member) != std::end(all) || member.starts_with("masking.")
+         || member.starts_with("task.");
 }
 
 layer_outline outline_of(const bert_config& c) {
@@ -63,7 +80,7 @@ class bert final : public model_family {
 
   model_sizes sizes(const model_description& model) const override {
     const auto& x = bert_of(model);
-    return {x.sequence, x.vocabulary, x.padded_vocabulary, x.layers};
+    return {x.rows(), x.vocabulary, x.padded_vocabulary, x.layers};
   }
 
   void set_vocabulary(model_description& model,
@@ -84,14 +101,34 @@ class bert final : public model_family {
   }
 
   std::string essence(const model_description& model) const override {
-    return config_to_json_without(bert_of(model),
-                                  {"hidden_dropout",
-                                   "attention_dropout",
-                                   "init_std",
-                                   "sequence",
-                                   "padded_vocabulary",
-                                   "masking"});
+    auto out = json_value(to_json(model));
+    for (const auto* field : {"hidden_dropout",
+                              "attention_dropout",
+                              "init_std",
+                              "sequence",
+                              "padded_vocabulary",
+                              "masking"})
+      out.erase(field);
+    if (const auto task = out.find("task"); task != out.end()) {
+      for (const auto* field : {"train", "valid", "epochs"})
+        task->erase(field);
+    }
+    return json_text(out);
   }
+
+  model_description body_of(const model_description& model) const override {
+    auto out = bert_of(model);
+    out.task = {};
+    out.binary_head = true;  // its heads are not loaded
+    return out;
+  }
+
+  bool begins_anew(const model_description& model, std::string_view parameter) const override {
+    return bert_of(model).task.is_on()
+           && (parameter.starts_with("pooler.") || parameter.starts_with(task_head_prefix));
+  }
+
+  const char* own_data() const override { return "model.task.train"; }
 
   unit_letters letters(const model_description& model) const override {
     return bert_letters(bert_of(model));
@@ -132,15 +169,29 @@ class bert final : public model_family {
         x.attention_dropout,
         x.vocabulary,
         x.padded_vocabulary,
-        x.binary_head ? "with a" : "no",
+        x.task.is_on()  ? fmt::format("a head of {} for {} and no",
+                                     counted(x.task.classes(), "class", "classes"),
+                                     to_string(x.task.kind))
+        : x.binary_head ? "with a"
+                        : "no",
         runtime::parameter_count(spec(model, own)));
+  }
+
+  std::optional<embedded_text> embedded(const model_description& model,
+                                        const tokenizer& text) const override {
+    const auto marks = pair_tokens_of(text);
+    embedded_text out{
+        .before = {marks.classify}, .after = {marks.separator}, .nothing = padding_of(text)};
+    if (bert_of(model).types > 0)
+      out.zeros = {"types"};
+    return out;
   }
 
   const hub_translation* hub() const override { return &bert_hub(); }
   std::optional<model_outline> outline(const model_description& model) const override {
     const auto& x = bert_of(model);
     return model_outline{.hidden = double(x.hidden),
-                         .sequence = double(x.sequence),
+                         .sequence = double(x.rows()),
                          .vocabulary = double(x.padded_vocabulary),
                          .positions = double(x.positions + x.types),
                          .tied = true,
@@ -199,6 +250,7 @@ class bert final : public model_family {
     take(given, "model.attention_dropout", out.attention_dropout, said.attention_dropout);
     out.init_std = said.init_std;
     out.masking = said.masking;
+    out.task = said.task;
     return out;
   }
 

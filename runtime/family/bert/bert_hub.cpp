@@ -75,6 +75,11 @@ class bert_translation final : public hub_translation {
 
   std::string config_json(const model_description& model) const override {
     const auto& x = model.as<bert_config>();
+    if (x.task.is_on())
+      throw input_error(
+          "cannot export a model that was fine-tuned for `model.task.kind` {}: only the heads of "
+          "pre-training can be exported; use the checkpoint itself",
+          to_string(x.task.kind));
     if (x.head_activation != x.activation)
       throw input_error(
           "no model of the Hub has the tanh formula of GELU in its layers and the exact one in its "

@@ -1,6 +1,8 @@
 #include "runtime/data/masked_pairs.hpp"
+#include "runtime/data/task_files.hpp"
 #include "runtime/data/token_schema.hpp"
 #include "runtime/family/bert/bert.hpp"
+#include "runtime/family/bert/bert_task.hpp"
 #include "runtime/family/masked_samples.hpp"
 
 #include <algorithm>
@@ -81,20 +83,39 @@ class samples_of_sentences final : public family_samples {
     return bert_schema(model.as<bert_config>());
   }
 
+  std::vector<std::string> files(const model_description& model, data_split part) const override {
+    const auto& task = model.as<bert_config>().task;
+    return part == data_split::train   ? task_files(task, task.train)
+           : part == data_split::valid ? task_files(task, task.valid)
+                                       : std::vector<std::string>();
+  }
+
+  std::int64_t epochs(const model_description& model) const override {
+    return model.as<bert_config>().task.epochs;
+  }
+
+  std::uint64_t samples_in_files(const model_description& model, data_split part) const override {
+    return read_task(model.as<bert_config>().task, files(model, part)).size();
+  }
+
   bool follows(std::string_view /*setting*/) const override { return false; }
   bool splits_documents() const override { return true; }
 
   std::shared_ptr<const sample_dataset> open(const model_description& model,
                                              const samples_request& from) const override {
     const auto& config = model.as<bert_config>();
+    if (config.task.is_on())
+      return open_task(config, from);
     if (from.prefix)
       return open_masked<masked_pairs>(from, config, bert_schema(config), pair_tokens_of);
     return std::make_shared<made_up_sentences>(config, from);
   }
 
-  std::vector<std::string> validate(const model_description& /*model*/,
+  std::vector<std::string> validate(const model_description& model,
                                     const data_settings& data,
                                     const std::string& tokenizer) const override {
+    if (const auto& config = model.as<bert_config>(); config.task.is_on())
+      return wrong_with_task(config, tokenizer);
     return validate_masking_tokens(data, tokenizer, [](const auto& by) { pair_tokens_of(by); });
   }
 };
@@ -102,6 +123,8 @@ class samples_of_sentences final : public family_samples {
 }  // namespace
 
 batch_schema bert_schema(const bert_config& config) {
+  if (config.task.is_on())
+    return task_schema(config);
   auto out = token_schema(config.sequence, true);
   if (config.types > 0)
     out.tensors.push_back(

@@ -16,7 +16,10 @@ struct checkpoint_settings {
   std::filesystem::path load;       ///< empty: none
   std::uint64_t save_interval = 0;  ///< iterations; 0: only at the end
   std::filesystem::path load_hub;   ///< a Hugging Face model folder; empty: none
-  int keep_last = 0;                ///< older checkpoints are removed; 0: keep all
+  /// A checkpoint or the folder of a run: a run without a checkpoint of its own takes parameters
+  /// from there, and initial values for new heads; empty: none.
+  std::filesystem::path pretrained;
+  int keep_last = 0;  ///< older checkpoints are removed; 0: keep all
   /// Checkpoints of iterations that are multiples of this are never removed; 0: no exception.
   std::uint64_t keep_every = 0;
   /// Iterations between the snapshots that keepers write to local disks; 0: no snapshots.
@@ -53,6 +56,14 @@ struct checkpoint_settings {
                          "or downloads one of the Hub: ORG/NAME or ORG/NAME@REVISION. Shape and "
                          "tokenizer come from there. Flags of this section or the next may repeat "
                          "the shape, not change it; dropout and tokenizer may be changed."}),
+        row("pretrained", &x::pretrained)
+            .later()
+            .flag({.name = "--pretrained-checkpoint",
+                   .type = "DIR",
+                   .help = "For fine-tuning: a run without a checkpoint of its own takes the "
+                           "parameters of this one, as --load --finetune does. New heads get "
+                           "initial values. A Hugging Face folder is loaded as by --load-hf.",
+                   .megatron = "for fine-tuning with --task"}),
         row("save", &x::save)
             .flag({.name = "--save",
                    .type = "DIR",

@@ -1,0 +1,134 @@
+"""Fine-tuning of a BERT, and vectors of texts. Run by ctest.
+
+    tasks_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import json
+import struct
+import sys
+
+import cli_test
+from cli_test import refuses, works, wrong
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d"]
+
+
+def model(folder):
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    return ["--num-layers", 2, "--hidden-size", 16, "--num-attention-heads", 2, "--seq-length", 16,
+            "--tokenizer-type", "BertWordPieceCase", "--vocab-file", folder / "vocab.txt",
+            "--make-vocab-size-divisible-by", 8, "--micro-batch-size", 4, "--global-batch-size", 8, "--lr", 1e-2,
+            "--hidden-dropout", 0, "--attention-dropout", 0, "--threads-per-worker", 1, "--backend", "cpu",
+            "--log-interval", 1]
+
+
+def csv(path, samples):
+    """The label says if the text begins with an a."""
+    rows = ["label,text"]
+    for i in range(samples):
+        rows.append(["no,b a ", "yes,a b "][i % 2] + " ".join("abcd"[(i * 7 + k) % 4] for k in range(i % 5)))
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def pretrained(folder):
+    works("train", "bert", *model(folder), "--mock-data", "--train-iters", 2, "--eval-iters", 0,
+          "--save", folder / "pretrained")
+    return folder / "pretrained"
+
+
+def task(folder):
+    return ["train", "bert", *model(folder), "--task", "csv", "--task-labels", "no", "yes",
+            "--task-train", csv(folder / "train.csv", 64), "--task-valid", csv(folder / "valid.csv", 21)]
+
+
+def validations(folder):
+    records = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [(x["iteration"], x["validation_accuracy"]) for x in records if "validation_accuracy" in x]
+
+
+def check_fine_tuning(folder):
+    """Accuracy is measured on all validation texts after each epoch, and the best one is told."""
+    begin = pretrained(folder)
+    code, out, err = cli_test.run(*task(folder), "--epochs", 10, "--pretrained-checkpoint", begin,
+                                  "--save", folder / "tuned")
+    page = out + err
+    if code != 0:
+        raise wrong(f"exit code {code}:\n{page}")
+    if "with the parameters of" not in page:
+        raise wrong(f"the start does not tell of the pretrained parameters:\n{page}")
+    found = validations(folder / "tuned")
+    if [at for at, _ in found] != list(range(8, 81, 8)):
+        raise wrong(f"validations at {found}, expected after each epoch of 8 steps")
+    if any(round(share * 21, 6) != int(round(share * 21)) for _, share in found):
+        raise wrong(f"an accuracy is not a share of 21 texts: {found}")
+    best = max(share for _, share in found)
+    if best < 0.9 or f"best accuracy on validation: {100 * best:.4f} %" not in page:
+        raise wrong(f"the best accuracy is {best}, and the console says:\n{page}")
+
+
+def check_layouts(folder):
+    """Two stages and two replicas learn the same as one worker."""
+    losses = []
+    for number, layout in enumerate(([], ["--world-size", 2, "--pipeline-model-parallel-size", 2],
+                                     ["--world-size", 2])):
+        saved = folder / str(number)
+        works(*task(folder), "--epochs", 2, "--save", saved, *layout)
+        records = [json.loads(line) for line in (saved / "log.jsonl").read_text().splitlines()]
+        losses.append([x["task_loss"] for x in records if "task_loss" in x])
+    if any(abs(x - y) > 1e-4 * abs(x) for other in losses[1:] for x, y in zip(losses[0], other)):
+        raise wrong(f"losses differ between layouts: {losses}")
+
+
+def check_wrong_tasks(folder):
+    words = task(folder)
+    refuses("the length of the run is missing", *words)
+    refuses("give one", *words, "--epochs", 1, "--train-iters", 3)
+    refuses("leave one out", *words, "--epochs", 1, "--mock-data")
+    (folder / "train.csv").write_text("label,text\nmaybe,a\n")
+    refuses("line 2 has the label 'maybe'", *words, "--epochs", 1)
+    (folder / "train.csv").unlink()
+    refuses("train.csv", *words, "--epochs", 1)
+    words = task(folder)
+    begin = pretrained(folder)
+    refuses("another model", *words, "--epochs", 1, "--pretrained-checkpoint", begin, "--bert-post-norm")
+    refuses("no such folder", *words, "--epochs", 1, "--pretrained-checkpoint", folder / "nowhere")
+
+
+def vectors_of(path):
+    data = path.read_bytes()
+    shape = data[:128].decode("latin-1").split("(")[1].split(")")[0]
+    rows, width = map(int, shape.split(","))
+    return [struct.unpack_from(f"<{width}f", data, 128 + 4 * width * row) for row in range(rows)]
+
+
+def check_vectors(folder):
+    """The vector of a text depends on nothing else; its row, file and line are in the index."""
+    load = ["embed", "--load", pretrained(folder)]
+    texts = ["a b c", "d", "", "a " * 40, "c d a b a"]
+    (folder / "texts.jsonl").write_text("".join(json.dumps({"text": x}) + "\n" for x in texts))
+    page = works(*load, "--input", folder / "texts.jsonl", "--output", folder / "x.npy")
+    if "1 text is longer than 16 tokens" not in page:
+        raise wrong(f"the page does not tell of the cut text:\n{page}")
+    whole = vectors_of(folder / "x.npy")
+    index = [json.loads(line) for line in (folder / "x.jsonl").read_text().splitlines()]
+    if len(whole) != 5 or len(whole[0]) != 16:
+        raise wrong(f"{len(whole)} vectors of {len(whole[0])} numbers")
+    if [x["line"] for x in index] != [1, 2, 3, 4, 5] or [x["cut"] for x in index] != [False] * 3 + [True, False]:
+        raise wrong(f"the index: {index}")
+    works(*load, "--input", folder / "texts.jsonl", "--output", folder / "one.npy", "--batch-size", 1)
+    for a, b in zip(whole, vectors_of(folder / "one.npy")):
+        if any(abs(x - y) > 1e-5 for x, y in zip(a, b)):
+            raise wrong(f"a vector depends on its batch: {a} and {b}")
+    works(*load, "--input", folder / "texts.jsonl", "--output", folder / "first.npy", "--pooling", "first")
+    if vectors_of(folder / "first.npy") == whole:
+        raise wrong("--pooling first gives the means")
+    refuses("must end in .npy", *load, "--input", folder / "texts.jsonl", "--output", folder / "x.txt")
+    refuses("give a length", *load, "--input", folder / "texts.jsonl", "--output", folder / "y.npy", "--seq-length", 17)
+    works("train", "gpt", *cli_test.SMALL, *cli_test.MOCK, "--save", folder / "gpt")
+    refuses("name an encoder", "embed", "--load", folder / "gpt", "--input", folder / "texts.jsonl",
+            "--output", folder / "y.npy")
+
+
+if __name__ == "__main__":
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
