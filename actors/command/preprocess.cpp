@@ -103,7 +103,8 @@ void add_preprocess(command_line& program) {
   line.toggle(
       "--split-sentences",
       "Writes a sequence for each sentence, as BERT's data need; the sentences of a document stay "
-      "together. A list of strings in jsonl is read as sentences even without this flag.",
+      "together. No special tokens are put around a sentence: training adds them. A list of "
+      "strings in jsonl is read as sentences even without this flag.",
       [&what] { what.split_sentences = true; });
   line.toggle("--keep-newlines",
               "With --split-sentences: keeps the white space after a sentence.",

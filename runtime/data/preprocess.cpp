@@ -95,7 +95,7 @@ nlohmann::json identity_of(const tokenizer& with, const preprocess_options& opti
                         {"tokenizer", with.kind() + " " + to_string(with.fingerprint())},
                         {"vocabulary", with.vocabulary_size()},
                         {"append_eod", options.append_eod},
-                        {"special_tokens_around", options.framed},
+                        {"special_tokens_around", options.framed && !options.split_sentences},
                         {"split_sentences", options.split_sentences}};
   if (options.split_sentences) {
     out["keep_newlines"] = options.keep_newlines;

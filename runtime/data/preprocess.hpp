@@ -22,7 +22,8 @@ struct preprocess_options {
   std::optional<text_format> format = {};         ///< nullopt: by the name of each file
   std::vector<std::string> json_keys = {"text"};  ///< one data set per key
   bool append_eod = false;                        ///< append the end-of-document id
-  bool framed = true;                ///< add the tokenizer's special tokens (tokenizer::frame)
+  /// Adds the tokenizer's special tokens (tokenizer::frame) to documents; sentences get none.
+  bool framed = true;
   bool split_sentences = false;      ///< one sequence per sentence
   bool keep_newlines = false;        ///< keep the white space after a sentence
   std::string language = "english";  ///< of the sentences

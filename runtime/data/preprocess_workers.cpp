@@ -17,7 +17,7 @@ class preprocess_workers::worker {
       : with_(with),
         options_(options),
         type_(token_type_for(with.vocabulary_size())),
-        frame_(options.framed ? with.frame() : text_frame()) {
+        frame_(options.framed && !options.split_sentences ? with.frame() : text_frame()) {
     if (options.split_sentences)
       sentences_.emplace(options.language);
   }

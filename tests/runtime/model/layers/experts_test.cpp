@@ -161,8 +161,8 @@ TEST_CASE("one expert is a feed-forward layer", "[model]") {
   x.router.experts = x.router.chosen = 1;
   auto dense = experts_gpt(x);
   for (std::size_t l = 0; l < 2; ++l)
-    dense.part<layer_spec>(l).sublayers.at(1).get_if<residual_sublayer>()->body
-        = feed_forward_spec{.hidden = x.hidden, .ffn = x.ffn, .activation = x.activation};
+    dense.part<layer_spec>(l).sublayers.at(1).get_if<residual_sublayer>()->body = feed_forward_spec{
+        .hidden = x.hidden, .ffn = x.ffn, .activation = x.activation, .gated = x.gated};
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   rank_of_model one(experts_gpt(x), {}, where), layer(dense, {}, where);
   for (const auto& e : layer.store.entries()) {
