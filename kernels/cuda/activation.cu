@@ -116,6 +116,7 @@ struct quick_gelu {
 template <class Use>
 __device__ __forceinline__ void with_functions_of(activation kind, const Use& use) {
   switch (kind) { TROUPE_EVERY_ACTIVATION(TROUPE_USE) }
+  __builtin_unreachable();
 }
 
 #undef TROUPE_USE

@@ -36,6 +36,8 @@ class Hub:
         copies = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
         assert not unexpected and set(missing) <= copies | {"bert.embeddings.position_ids"}, (missing, unexpected)
         self.model.tie_weights()
+        # Token 0 is a word here. PyTorch would give its row no gradient from the embedding.
+        self.model.base_model.embeddings.word_embeddings.padding_idx = None
         self.model.to(dtype).eval()
 
     def logits(self, tokens, real, types):

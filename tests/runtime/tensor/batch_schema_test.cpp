@@ -46,14 +46,14 @@ TEST_CASE("the memory of a micro-batch is that of each tensor", "[tensor]") {
 TEST_CASE("a view of a sample is its part of each tensor", "[tensor]") {
   memory_pool pool;
   const auto x = empty_batch(three, 2, pool);
-  std::vector<std::int32_t> cuts;
+  document_cuts cuts;
   const sample_view second(x, 1, &cuts);
   CHECK(second.at<std::int32_t>("target").data() == x.at("target").data<std::int32_t>() + 3);
   CHECK(second.at<float>("patches").size() == 10);
   CHECK(second.at<std::uint64_t>("samples").size() == 1);
   second.cut(2);
   sample_view(x, 0).cut(1);
-  CHECK(cuts == std::vector<std::int32_t>{2});
+  CHECK(cuts == document_cuts{{"documents", {2}}});
   CHECK_BREAKS("BUNDLE-1", second.at<float>("audio"));
   CHECK_BREAKS("TENSOR-1", second.at<float>("target"));
 }
