@@ -137,7 +137,7 @@ void search_some(runtime::loaded_model& model,
     auto line = line_of(all[i].front(), requests[i], flags, model, prompts[i].fields);
     if (settings.returned > 1)
       for (const auto& found : all[i])
-        line["beams"].push_back(line_of(found, requests[i], flags, model, {}));
+        line["beams"].push_back(line_of(found, requests[i], flags, model, json_line::object()));
     show(runtime::json_text_replacing(line) + "\n");
   }
 }
