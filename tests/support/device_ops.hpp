@@ -174,11 +174,11 @@ void pointers(kernels::head_norm_backward_weight<T>& op, const F& f) {
 }
 template <class T, class F>
 void pointers(kernels::activation_forward<T>& op, const F& f) {
-  f(op.y), f(op.x);
+  f(op.y), f(op.x), f(op.weight);
 }
 template <class T, class F>
 void pointers(kernels::activation_backward<T>& op, const F& f) {
-  f(op.dx), f(op.dy), f(op.x);
+  f(op.dx), f(op.dweight), f(op.dy), f(op.x), f(op.weight);
 }
 template <class T, class F>
 void pointers(kernels::rope<T>& op, const F& f) {
