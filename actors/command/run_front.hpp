@@ -5,7 +5,6 @@
 #pragma once
 
 #include "actors/command/run_training.hpp"
-#include "runtime/process/supervisor_process.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -19,25 +18,11 @@ namespace troupe::command {
 /// ends it at once. If the process is lost and has no successor, the run ends with exit code 3.
 int show_run(const runtime::training_job& job, const run_request& request);
 
-/// The order for that process, sent as text.
-struct supervisor_order {
-  std::string job;  ///< runtime/job/job_json.hpp
-  std::string configuration;
-  std::vector<std::string> command;
-  runtime::front_terminal terminal;
-  runtime::process_id front = {};  ///< the process that shows the run; it may be gone
-  run_hosts hosts = {};
-  bool moved = false;  ///< the run began on another host, which is lost
-};
-std::string text_of(const supervisor_order& x);
-
 /// The commands that start that process: the first one of a run, and its successors, which find
 /// their order in the folder.
 std::vector<std::string> supervisor_command(const std::filesystem::path& run, bool temporary);
 std::vector<std::string> successor_command(const std::filesystem::path& run,
                                            bool temporary,
                                            std::uint32_t incarnation);
-/// Throws input_error.
-supervisor_order read_supervisor_order(const std::string& text);
 
 }  // namespace troupe::command

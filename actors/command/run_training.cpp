@@ -1,6 +1,6 @@
 #include "actors/command/run_training.hpp"
 
-#include "actors/command/memory_advice.hpp"
+#include "actors/command/memory_lines.hpp"
 #include "actors/command/placed_hosts.hpp"
 #include "actors/command/saved_configuration.hpp"
 #include "actors/command/shown_run.hpp"
@@ -21,8 +21,6 @@
 #include "runtime/file/file.hpp"
 #include "runtime/file/file_lock.hpp"
 #include "runtime/forecast/memory_forecast.hpp"
-#include "runtime/forecast/process_forecast.hpp"
-#include "runtime/forecast/program_memory.hpp"
 #include "runtime/job/build.hpp"
 #include "runtime/machine/machine.hpp"
 #include "runtime/model/counts.hpp"
@@ -119,45 +117,6 @@ bool write_profile(const actors::prepared_job& prepared) {
   }
 }
 
-using forecasts = std::vector<runtime::forecast_group>;
-
-const runtime::forecast_group& neediest(const forecasts& groups) {
-  return *std::max_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
-    return a.need.peak() < b.need.peak();
-  });
-}
-
-/// Throws if the workers do not fit into memory. Without this check the run would read its data,
-/// and then be killed without a message or fail on a full device. Does nothing for workers on other
-/// hosts, because their memory is unknown here.
-void require_memory(const runtime::training_job& job,
-                    const run_hosts& hosts,
-                    const forecasts& groups) {
-  if (!hosts.nodes.empty())
-    return;
-  const auto shares = memory_shares(job, needs_by_rank(job, groups), runtime::look_at_memory());
-  if (const auto lacking = short_of_memory(shares, true))
-    throw runtime::input_error("this run cannot start: {}", memory_advice(job, *lacking));
-}
-
-void tell(const runtime::training_job& job, const runtime::forecast_group& most) {
-  const auto& memory = most.need;
-  runtime::log_info(
-      " peak memory per worker, forecast: up to {}, on stage {} (parameters {}, gradients {}, "
-      "optimizer {}{}, activations {}{}); the program itself {} per process",
-      runtime::human_bytes(memory.peak()),
-      most.pipeline,
-      runtime::human_bytes(memory.parameters),
-      runtime::human_bytes(memory.gradients),
-      runtime::human_bytes(memory.optimizer),
-      memory.beside > 0 ? fmt::format(", previous state {}", runtime::human_bytes(memory.beside))
-                        : "",
-      runtime::human_bytes(memory.activations),
-      left_text(memory),
-      runtime::human_bytes(runtime::program_memory((job.layout.world + job.layout.processes - 1)
-                                                   / job.layout.processes)));
-}
-
 /// Logs that workers share cores: their bubbles are then larger than those of the schedule.
 void tell_of_shared_cores(const runtime::training_job& job, const run_hosts& hosts) {
   const int threads = job.layout.world * job.threads_per_worker;
@@ -171,40 +130,10 @@ void tell_of_shared_cores(const runtime::training_job& job, const run_hosts& hos
         runtime::counted(cores, "core"));
 }
 
-/// Logs what each process keeps of another one, if processes keep each other's states.
-void tell_keepers(const runtime::training_job& job,
-                  const forecasts& groups,
-                  const run_hosts& hosts) {
-  const auto all = runtime::forecast_processes(job, needs_by_rank(job, groups), hosts_of(hosts));
-  for (std::size_t p = 0; p < all.size(); ++p)
-    if (all[p].keeps_for >= 0)
-      runtime::log_info(" process {} keeps the two newest states of another one's ranks: {}",
-                        p,
-                        runtime::human_bytes(all[p].kept));
-}
-
 void warn_of_crossings(const runtime::training_job& job, const run_hosts& hosts) {
   if (!hosts.nodes.empty())
     for (const auto& warning : crossings_of(place_on_hosts(job.layout, hosts_of(hosts))))
       runtime::log_warning("{}", warning);
-}
-
-/// Logs the measured memory beside the forecast.
-void compare_memory(const actors::prepared_job& prepared,
-                    const runtime::memory_forecast& expected) {
-  std::size_t most = 0;
-  for (const auto& [rank, peak] : prepared.node->pools->peaks())
-    most = std::max(most, peak);
-  const auto& job = prepared.opened().job;
-  runtime::log_info(
-      " peak memory per worker: {} (forecast {}{})",
-      runtime::human_bytes(std::int64_t(most)),
-      runtime::human_bytes(expected.peak()),
-      job.checkpoints.save.empty()
-          ? ""
-          : fmt::format(", and {} more{} while a checkpoint is written",
-                        runtime::human_bytes(expected.snapshot),
-                        job.backend == runtime::backend_kind::cuda ? " of the host's memory" : ""));
 }
 
 /// Takes a lock. If the run has moved, its previous process on another host may still hold the
@@ -423,8 +352,7 @@ actors::outcome carry_out(const runtime::training_job& job,
   }
   const bool any_step = prepared->description.iteration < job.train_iterations && !job.skip_train;
   if (any_step) {
-    tell(job, neediest(groups));
-    tell_keepers(job, groups, request.hosts);
+    tell_memory(job, request.hosts, groups);
     tell_of_shared_cores(job, request.hosts);
     warn_of_crossings(job, request.hosts);
     if (request.temporary)
@@ -443,7 +371,7 @@ actors::outcome carry_out(const runtime::training_job& job,
   }
   return run_prepared(prepared, request, shown, drain, [&] {
     if (any_step && !prepared->node->pools->peaks().empty())
-      compare_memory(*prepared, neediest(groups).need);
+      compare_memory(*prepared, groups);
   });
 }
 

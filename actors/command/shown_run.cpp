@@ -3,6 +3,7 @@
 #include "actors/command/hosts.hpp"
 #include "actors/command/run_front.hpp"
 #include "actors/command/setting_names.hpp"
+#include "actors/command/supervisor_order.hpp"
 #include "actors/job/described_job.hpp"
 #include "actors/job/going_on.hpp"
 #include "actors/job/part_commands.hpp"

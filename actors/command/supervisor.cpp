@@ -1,6 +1,6 @@
 #include "actors/command/commands.hpp"
-#include "actors/command/run_front.hpp"
 #include "actors/command/run_training.hpp"
+#include "actors/command/supervisor_order.hpp"
 #include "actors/job/run.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"

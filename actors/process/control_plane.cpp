@@ -97,17 +97,18 @@ void unpublish_last(const Handle& whom) {
 
 struct port_of_ours {
   const char* if_nobody;   ///< added to the system's message when no process listens
-  const char* if_another;  ///< the reason when another program listens
+  const char* if_another;  ///< the possible reasons when the call fails after that
 };
 constexpr port_of_ours of_this_run{
     ". No process of this run listens there, or the network is down: `troupe status` shows whether "
     "the run is alive",
-    "the program that listens there does not answer as a process of this run: it hangs, or belongs "
-    "to another run"};
+    "the network reset the connection, or the program that listens there does not answer as a "
+    "process of this run: it hangs, or belongs to another run"};
 constexpr port_of_ours of_these_credentials{
     "",
-    "the program that listens there has other credentials, is not a standing node of this build, "
-    "or only one of the two sides is without TLS (`hosts.insecure`)"};
+    "the network reset the connection, or the program that listens there has other credentials, is "
+    "not a standing node of this build, or only one of the two sides is without TLS "
+    "(`hosts.insecure`)"};
 
 caf::io::middleman_actor who_connects(caf::actor_system& system) {
   return system.has_openssl_manager() ? system.openssl_manager().actor_handle()

@@ -168,10 +168,7 @@ runtime::lane_board::place::waiting replica_state::waits_for() const {
         out.what.whom.push_back(job_->stage_name(ranks_[std::size_t(s)]));
   };
   const auto has = [this](const auto& reports) {
-    return [&reports, this](int s) {
-      return std::ranges::any_of(
-          reports, [rank = ranks_[std::size_t(s)]](const auto& x) { return x.rank == rank; });
-    };
+    return [&reports, this](int s) { return reports.contains(ranks_[std::size_t(s)]); };
   };
   switch (awaits_) {
     case awaited::ready:
@@ -270,7 +267,7 @@ void replica_state::receive(const messages::vote& x) {
       || !complete(votes_, x, &messages::vote::rank, std::size_t(stages()), one_of_each_stage))
     return;
   messages::vote all{.generation = x.generation, .step = x.step, .replica = told_.replica};
-  for (auto& part : votes_)
+  for (auto& [rank, part] : votes_)
     merge(all, std::move(part), *job_);
   if (!lists_checks_)
     std::erase_if(all.checked, [](const auto& pass) { return pass.agrees(); });
@@ -294,7 +291,7 @@ void replica_state::receive(const messages::applied& x) {
     return;
   messages::applied parts,
       all{.generation = x.generation, .step = x.step, .replica = told_.replica};
-  for (auto& part : applied_)
+  for (auto& [rank, part] : applied_)
     std::ranges::move(part.state, std::back_inserter(parts.state));
   for (auto& part : parts.state)
     part.bits = whole(part);

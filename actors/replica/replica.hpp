@@ -11,6 +11,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -73,8 +74,8 @@ class replica_state {
   int spawned_ = 0;
   std::vector<messages::group_opened> opened_;  ///< came before all stages were spawned
   std::vector<messages::ready> ready_;
-  std::vector<messages::vote> votes_;
-  std::vector<messages::applied> applied_;
+  std::map<int, messages::vote> votes_;  ///< by rank
+  std::map<int, messages::applied> applied_;
   /// The newest request to the stages.
   enum class awaited : std::uint8_t { nothing, ready, votes, applied } awaits_ = awaited::ready;
   runtime::step_id step_ = {};

@@ -4,28 +4,24 @@
 
 #include "runtime/core/error.hpp"
 
-#include <algorithm>
 #include <cstddef>
-#include <vector>
+#include <map>
 
 namespace troupe::actors {
 
-/// Adds x to the reports of its step. Returns true when all have arrived; then they are ordered by
-/// `member`, the number of the reporting member. Breaks `promise` if x is of another step, and at
-/// the last report if a member has reported twice.
+/// Adds x to the reports of its step, by `member`: the number of the reporting member. Returns true
+/// when all have arrived. Breaks `promise` if x is of another step, or if its member has reported
+/// before.
 template <class Report>
-bool complete(std::vector<Report>& reports,
+bool complete(std::map<int, Report>& reports,
               const Report& x,
               int Report::*member,
               std::size_t all,
               const char* promise) {
-  runtime::ensure(reports.empty() || reports.front().step == x.step, promise);
-  reports.push_back(x);
-  if (reports.size() < all)
-    return false;
-  std::ranges::sort(reports, {}, member);
-  runtime::ensure(std::ranges::adjacent_find(reports, {}, member) == reports.end(), promise);
-  return true;
+  runtime::ensure((reports.empty() || reports.begin()->second.step == x.step)
+                      && reports.emplace(x.*member, x).second,
+                  promise);
+  return reports.size() == all;
 }
 
 }  // namespace troupe::actors

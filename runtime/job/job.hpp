@@ -84,10 +84,12 @@ struct training_job {
         row("threads_per_worker", &x::threads_per_worker)
             .own_flag({.name = "--threads-per-worker",
                        .unit = "threads",
-                       .default_value = "cores / workers, at least 1",
+                       .default_value = "cores of a host / its workers, at least 1; of several "
+                                        "hosts the least",
                        .help
                        = "Threads that each worker computes with. Part of the run's identity: "
-                         "another number may change bits.",
+                         "another number may change bits. For the default, hosts of --nodes and "
+                         "--hostfile count as many cores as this one.",
                        .range = whole_range{1, 4096},
                        .only_given = true,
                        .resume = at_resume::told}),

@@ -149,21 +149,20 @@ std::vector<std::pair<std::int64_t, std::int64_t>> optimizer_state::own_weights(
   return out;
 }
 
-std::vector<std::uint64_t> keys_of_grains(const digested_part& x,
-                                          std::uint64_t array,
-                                          std::int64_t grain) {
+void add_keys_of_grains(const digested_part& x,
+                        std::uint64_t array,
+                        std::int64_t grain,
+                        std::vector<std::uint64_t>& to) {
   struct grain_key {
     std::uint64_t name;
     std::int64_t rank, begin, end;
     std::uint64_t what;
   };
-  std::vector<std::uint64_t> out;
   grain_key where{.name = hash64(x.parameter), .rank = x.shard, .what = array};
   for (where.begin = x.begin; where.begin < x.end; where.begin += grain) {
     where.end = std::min(where.begin + grain, x.end);
-    out.push_back(hash64(&where, sizeof where));
+    to.push_back(hash64(&where, sizeof where));
   }
-  return out;
 }
 
 std::vector<digested_part> optimizer_state::digested() const {
@@ -193,19 +192,17 @@ void optimizer_state::make_keys(memory_pool& pool, const gradient_prospects& pro
   const auto told = digested();
   std::vector<gradient_norms::range> ranges;
   for (std::size_t i = 0; i < told.size(); ++i)
-    if (!parts_[i].frozen)
-      ranges.push_back({parts_[i].range,
-                        !parts_[i].counted && !told[i].repeated,
-                        keys_of_grains(told[i], key_of_gradient, grain_)});
+    if (!parts_[i].frozen) {
+      ranges.push_back({parts_[i].range, !parts_[i].counted && !told[i].repeated, {}});
+      add_keys_of_grains(told[i], key_of_gradient, grain_, ranges.back().keys);
+    }
   gradients_.emplace(store_, std::move(ranges), pool, grain_, prospects);
   if (pool.is_shadow())
     return;
   std::vector<std::uint64_t> keys;
   for (const auto& x : told)
-    for (std::uint64_t array = 0; array <= x.at.size(); ++array) {
-      const auto more = keys_of_grains(x, array, grain_);
-      keys.insert(keys.end(), more.begin(), more.end());
-    }
+    for (std::uint64_t array = 0; array <= x.at.size(); ++array)
+      add_keys_of_grains(x, array, grain_, keys);
   pool.write(keys_.raw(), keys.data(), keys_.bytes());
 }
 

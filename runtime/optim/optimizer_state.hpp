@@ -265,10 +265,11 @@ class optimizer_state {
   std::optional<gradient_norms> gradients_;  ///< created after the parts
 };
 
-/// Returns the keys of an array's grains. `array` 0 is the weights, then the rule's arrays.
-std::vector<std::uint64_t> keys_of_grains(const digested_part& x,
-                                          std::uint64_t array,
-                                          std::int64_t grain);
+/// Appends the keys of an array's grains. `array` 0 is the weights, then the rule's arrays.
+void add_keys_of_grains(const digested_part& x,
+                        std::uint64_t array,
+                        std::int64_t grain,
+                        std::vector<std::uint64_t>& to);
 
 /// Combines the digests of all parameters into one, in the order of their names.
 digest combine(const std::map<std::string, digest>& parts);

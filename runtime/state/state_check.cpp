@@ -1,5 +1,6 @@
 #include "runtime/state/state_check.hpp"
 
+#include "kernels/op/grain.hpp"
 #include "runtime/core/random.hpp"
 #include "runtime/optim/fingerprints.hpp"
 
@@ -16,12 +17,12 @@ namespace {
 chunk_digests digests_of_chunk(const rank_state::part& x, stream& by) {
   const auto& told = *x.digested;
   ensure(told.parts.size() == x.weights.size(), "STATE-1: a state says of what its digests are");
-  std::vector<std::vector<std::uint64_t>> keys;  // must live until the reads finish
+  std::vector<std::uint64_t> keys;  // must live until the reads finish
   std::vector<fingerprint_piece> pieces;
   std::vector<const digested_part*> of;
   const auto add = [&](const digested_part& part, std::uint64_t array, const float* at) {
-    const auto& own = keys.emplace_back(keys_of_grains(part, array, told.grain));
-    pieces.push_back({at, part.end - part.begin, own.data()});
+    pieces.push_back({at, part.end - part.begin, nullptr});
+    add_keys_of_grains(part, array, told.grain, keys);
     of.push_back(&part);
   };
   for (std::size_t i = 0; i < told.parts.size(); ++i) {
@@ -34,6 +35,11 @@ chunk_digests digests_of_chunk(const rank_state::part& x, stream& by) {
              "STATE-1: a state says of what its digests are");
       add(part, array + 1, x.kept.data<float>() + part.at[array]);
     }
+  }
+  const auto* key = keys.data();
+  for (auto& piece : pieces) {
+    piece.keys = key;
+    key += kernels::grains_in(piece.n, told.grain);
   }
   chunk_digests out;
   reads reading(by);

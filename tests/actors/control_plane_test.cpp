@@ -151,6 +151,43 @@ class losing_port {
   std::uint16_t number_ = 0;
 };
 
+/// A listening port: each accepted call is reset.
+class resetting_port {
+ public:
+  resetting_port() {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const auto at = reinterpret_cast<sockaddr*>(&address);
+    socklen_t size = sizeof address;
+    if (::bind(listens_.number(), at, size) != 0 || ::listen(listens_.number(), 8) != 0
+        || ::getsockname(listens_.number(), at, &size) != 0)
+      throw std::runtime_error("no port");
+    number_ = ntohs(address.sin_port);
+    resets_ = std::thread([this] {
+      for (;;) {
+        const runtime::descriptor called(::accept(listens_.number(), nullptr, nullptr));
+        if (!called)
+          return;
+        const linger at_once{.l_onoff = 1, .l_linger = 0};
+        (void)::setsockopt(called.number(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+      }
+    });
+  }
+  ~resetting_port() {
+    ::shutdown(listens_.number(), SHUT_RDWR);
+    resets_.join();
+  }
+  resetting_port(const resetting_port&) = delete;
+  resetting_port& operator=(const resetting_port&) = delete;
+  std::uint16_t number() const { return number_; }
+
+ private:
+  runtime::descriptor listens_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  std::uint16_t number_ = 0;
+  std::thread resets_;
+};
+
 /// A stranger that speaks TLS, without a certificate.
 class stranger_with_tls {
  public:
@@ -314,6 +351,19 @@ TEST_CASE("a handshake without acknowledgements ends after the suspicion timeout
                       ContainsSubstring("cannot connect to"));
     CHECK(std::chrono::steady_clock::now() - began < patience / 2);
   }
+  CHECK(is_answered(node, connect(node, ours.port), "one"));
+}
+
+TEST_CASE("a connection that is reset during its handshake fails at once, and says so",
+          "[actors]") {
+  const tests::scratch_folder folder;
+  run ours(folder, "ours");
+  process node(ours.credentials);
+  const resetting_port resetting;
+  const auto began = std::chrono::steady_clock::now();
+  CHECK_THROWS_WITH(actors::rendezvous_at(node.system, here, resetting.number(), patience),
+                    ContainsSubstring("the network reset the connection"));
+  CHECK(std::chrono::steady_clock::now() - began < patience / 2);
   CHECK(is_answered(node, connect(node, ours.port), "one"));
 }
 

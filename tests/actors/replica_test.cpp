@@ -176,8 +176,8 @@ TEST_CASE("a replica adds the rows of experts over its tensor ranks", "[actors]"
 
 TEST_CASE("REPLICA-1: a repeated report of a stage ends the replica", "[actors]") {
   merging it;
-  for (const int stage : {0, 1, 1, 2})
-    it.system.tell(it.replica, merging::vote(stage));
+  for (int n = 0; n < 2; ++n)
+    it.system.tell(it.replica, merging::vote(1));
   CHECK(it.end->is(ec::protocol_violated));
   CHECK_THAT(it.end->text(), ContainsSubstring("replica:0: REPLICA-1"));
 }

@@ -6,13 +6,16 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <vector>
 
 using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
 using messages::ec;
 using tests::first_generation;
 using tests::supervised_processes;
@@ -92,6 +95,32 @@ TEST_CASE("a neighbour that cannot be reached ends the generation, and the next 
   CHECK(it.nodes[1].broken_with.at(0) == std::vector<int>{0});
   // It happened again, so the process itself is replaced.
   CHECK(it.agent.of<messages::start_process>().size() > 2);
+}
+
+TEST_CASE("MEMBER-5: a run ends with both names when a neighbour stays unreachable", "[actors]") {
+  supervised_processes it;
+  it.play_connectors();
+  auto& answer = it.connectors[0].answer;
+  answer = {"no route to host", {1, 1}};
+  it.come(0);
+  it.come(1);
+  const auto& asked = it.agent.of<messages::start_process>();
+  std::array<std::uint32_t, 2> incarnations = {1, 1};
+  // Both are replaced in turn, and the new ones cannot connect either.
+  while (!it.end->has_come() && asked.size() < 8) {
+    const auto process = std::size_t(asked.back().process);
+    const auto before = asked.size();
+    ++incarnations[process];
+    answer.other.incarnation = incarnations[1];
+    it.come(int(process), incarnations[process]);
+    REQUIRE((it.end->has_come() || asked.size() > before));
+  }
+  CHECK(incarnations == std::array<std::uint32_t, 2>{2, 2});
+  CHECK(it.nodes[0].replicas.empty());
+  CHECK(it.nodes[1].replicas.empty());
+  CHECK_THAT(it.end->text(),
+             ContainsSubstring("between process 0 (host 'here') and process 1 (host 'here') broke: "
+                               "no route to host"));
 }
 
 TEST_CASE("a step is decided after the state before it is kept in other processes", "[actors]") {

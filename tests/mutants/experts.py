@@ -57,8 +57,8 @@ MUTANTS = [
         ("actors/host/merged_reports.cpp", "    if (shares)\n      add_share(*at, x);",
          "    if (shares || x.layers == runtime::axis_view::experts)\n      add_share(*at, x);")]),
     ("norms count statistics", tests("optim", "statistics_test"), [
-        ("runtime/optim/optimizer_state.cpp", "                        !parts_[i].counted && !told[i].repeated,",
-         "                        !told[i].repeated,")]),
+        ("runtime/optim/optimizer_state.cpp", "parts_[i].range, !parts_[i].counted && !told[i].repeated, {}}",
+         "parts_[i].range, !told[i].repeated, {}}")]),
     ("rows are counted by each forward pass", tests("model", "experts_test"), [
         ("runtime/autograd/router.cpp", "  n->parameter = parameter;\n  tape.record(std::move(n));",
          "  n->parameter = parameter;\n  n->weight_gradients(tape);"),
