@@ -14,6 +14,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -70,7 +71,7 @@ std::vector<beam_text> searched_alone(searched_model& by,
                                       const beam_settings& settings) {
   const auto V = by.model.model().head().vocabulary;
   beam_search search(
-      settings, tokens_allowed(what, by.model.model()), what.ids, what.end_of_document);
+      settings, tokens_allowed(what, by.model.model()), what.ids, {what.end_of_document});
   while (!search.done()) {
     std::vector<float> logits;
     for (const auto& beam : search.beams()) {
@@ -123,6 +124,24 @@ TEST_CASE("a search ends with the learned positions, and reports it", "[inferenc
   const auto enough = by.search({what}, {.beams = 2}).front().front();
   CHECK(end_of(enough, what, by.model.model()) == generation_end::enough);
   CHECK(end_of({.ended = true}, what, by.model.model()) == generation_end::end_of_document);
+}
+
+TEST_CASE("each end token of a request ends its texts", "[inference]") {
+  searched_model by(gpt_spec(wide_gpt(position_embedding::rope)));
+  auto what = searched_request({5}, 4);
+  what.end_of_document = -1;
+  const beam_settings settings{.beams = 3, .returned = 3};
+  const auto open = by.search({what}, settings).front();
+  // The first tokens of two beams end texts now, and no text has them.
+  what.other_ends = {open[0].tokens.front()};
+  for (const auto& x : open)
+    if (x.tokens.front() != what.other_ends.front())
+      what.end_of_document = x.tokens.front();
+  const auto found = by.search({what}, settings).front();
+  CHECK(std::ranges::any_of(found, &beam_text::ended));
+  for (const auto& x : found)
+    for (const auto end : {what.other_ends.front(), what.end_of_document})
+      CHECK(std::ranges::count(x.tokens, end) == 0);
 }
 
 TEST_CASE("a search that is not wanted any more ends without texts", "[inference]") {
