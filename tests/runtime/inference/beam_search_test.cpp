@@ -67,7 +67,7 @@ TEST_CASE("beam searches find the texts and scores of transformers", "[inference
   const auto golden = nlohmann::json::parse(file);
   REQUIRE(golden["cases"].size() == 132);
   for (const auto& x : golden["cases"]) {
-    const made_up_logits logits{x["salt"], x["vocabulary"], x["ends"], x["end_bias"]};
+    const made_up_logits logits{x["salt"], x["vocabulary"], x["ends"].get<words>(), x["end_bias"]};
     CAPTURE(logits.salt);
     const std::int64_t beams = x["beams"];
     const beam_settings settings{.beams = beams,

@@ -14,7 +14,6 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -128,20 +127,23 @@ TEST_CASE("a search ends with the learned positions, and reports it", "[inferenc
 
 TEST_CASE("each end token of a request ends its texts", "[inference]") {
   searched_model by(gpt_spec(wide_gpt(position_embedding::rope)));
-  auto what = searched_request({5}, 4);
+  auto what = searched_request({5}, 1);
   what.end_of_document = -1;
-  const beam_settings settings{.beams = 3, .returned = 3};
-  const auto open = by.search({what}, settings).front();
-  // The first tokens of two beams end texts now, and no text has them.
-  what.other_ends = {open[0].tokens.front()};
-  for (const auto& x : open)
-    if (x.tokens.front() != what.other_ends.front())
-      what.end_of_document = x.tokens.front();
+  const beam_settings settings{.beams = 3, .returned = 3, .length_penalty = 0};
+  const auto first = by.search({what}, settings).front();
+  // The two most probable first tokens end texts now. No longer text is as probable.
+  what.other_ends = first[0].tokens;
+  what.end_of_document = first[1].tokens.front();
+  what.tokens = 4;
   const auto found = by.search({what}, settings).front();
-  CHECK(std::ranges::any_of(found, &beam_text::ended));
-  for (const auto& x : found)
-    for (const auto end : {what.other_ends.front(), what.end_of_document})
-      CHECK(std::ranges::count(x.tokens, end) == 0);
+  REQUIRE(found.size() == 3);
+  for (const std::size_t i : {0U, 1U}) {
+    CHECK(found[i].ended);
+    CHECK(found[i].tokens.empty());
+    CHECK(found[i].score == first[i].score);
+  }
+  for (const auto token : found[2].tokens)
+    CHECK((token != what.other_ends.front() && token != what.end_of_document));
 }
 
 TEST_CASE("a search that is not wanted any more ends without texts", "[inference]") {
