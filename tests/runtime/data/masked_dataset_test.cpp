@@ -15,6 +15,7 @@
 #include <map>
 #include <numeric>
 #include <sys/file.h>
+#include <thread>
 #include <unistd.h>
 
 namespace troupe::tests {
@@ -355,6 +356,20 @@ TEST_CASE("an index of sentences can be interrupted within an epoch", "[data]") 
                       source, {.documents = {0, 1 << 18}, .longest = 20, .samples = 1}, stop),
                   rt::cancelled);
   CHECK(looks < 6 * (1 << 17));  // two looks a sentence
+}
+
+TEST_CASE("threads that need one index of sentences at once get the same", "[data]") {
+  const scratch_folder folder;
+  const auto source = write_sentences(folder, "data", {{4, 5, 6}, {7, 8}, {9, 3, 2, 8}});
+  std::array<std::string, 4> digests;
+  {
+    std::vector<std::jthread> all;
+    for (auto& digest : digests)
+      all.emplace_back([&] { digest = pairs_of(source, folder / "cache").index().digest(); });
+  }
+  for (const auto& digest : digests)
+    CHECK(digest == pairs_of(source).index().digest());
+  CHECK(contents_of(folder / "cache").size() == 3);  // array, description, lock
 }
 
 TEST_CASE("a process that waits for another one's index can be interrupted", "[data]") {
