@@ -47,8 +47,7 @@ runtime::generation_request request_for(const std::string& prompt,
     out.prompt.insert(out.prompt.begin(), before.begin(), before.end());
   out.end_of_document = text.names_end_of_document() ? text.end_of_document() : -1;
   out.ids = text.vocabulary_size();
-  if (flags.beams > 1 && !flags.end_tokens.empty())
-    out.end_of_document = flags.end_tokens.front();
+  out.other_ends = flags.end_tokens;
   if (const auto& roles = model.before()) {
     out.given = std::exchange(out.prompt, roles->first);
     out.given.insert(out.given.end(), roles->after.begin(), roles->after.end());

@@ -3,8 +3,10 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/core/waiting.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <fcntl.h>
 #include <optional>
 #include <sys/file.h>
@@ -13,6 +15,8 @@
 
 namespace troupe::runtime {
 namespace {
+
+constexpr std::chrono::milliseconds between_tries{50};
 
 /// A lock per open file, so it excludes threads as well as processes. On a file system without
 /// locks all processes build the index; this is safe because they write the same bytes atomically.
@@ -26,7 +30,8 @@ class folder_lock {
   folder_lock(const folder_lock&) = delete;
   folder_lock& operator=(const folder_lock&) = delete;
 
-  void take(const std::filesystem::path& path) {
+  /// Waits for the holder. Throws `cancelled` and io_error.
+  void take(const std::filesystem::path& path, const cancel_token& stop) {
     descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (descriptor_ < 0)
       throw io_error(
@@ -34,7 +39,9 @@ class folder_lock {
           "memory",
           path.string(),
           system_message(errno));
-    while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+    while (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      stop.throw_if_cancelled();
+      sleep_for(between_tries);
     }
   }
 
@@ -105,7 +112,7 @@ std::vector<index_array> load_or_build(const cached_index& what,
   folder_lock held;
   try {
     make_folder(what.folder);
-    held.take(files.path("lock"));
+    held.take(files.path("lock"), stop);
     for (const auto& file : what.files)
       remove_parts_of(files.path(file.name));
     remove_parts_of(files.path(description_file));

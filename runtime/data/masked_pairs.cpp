@@ -10,8 +10,6 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr std::int64_t added = 3;  // [CLS] and two [SEP]; without pairs one [SEP] less is used
-
 using ids = std::vector<std::int32_t>;
 
 ids joined(std::span<const ids> sentences) {

@@ -23,6 +23,9 @@ struct masked_pair_tokens {
 
 class masked_pairs final : public masked_dataset {
  public:
+  /// [CLS] and two [SEP]; without pairs one [SEP] less is used.
+  static constexpr std::int64_t added = 3;
+
   /// About 8 of 10 masked tokens become `mask`, one a random id of the vocabulary, and one stays.
   /// If the schema has "is_random", samples have two halves, exchanged with probability 1/2. Throws
   /// input_error.

@@ -13,8 +13,6 @@ namespace {
 
 using span_ids = std::vector<std::int32_t>;
 
-constexpr std::int64_t kept_free = 2;  // megatron-core leaves room for two tokens of the encoder
-
 void put(const span_ids& from, std::span<std::int32_t> to) {
   std::ranges::fill(std::ranges::copy(from, to.begin()).out, to.end(), 0);
 }
@@ -22,12 +20,13 @@ void put(const span_ids& from, std::span<std::int32_t> to) {
 }  // namespace
 
 void require_sentinels(const masked_span_tokens& tokens, std::int64_t rows, double probability) {
-  const auto longest = std::max<std::int64_t>(rows - kept_free, 0);
+  const auto longest = std::max<std::int64_t>(rows - masked_spans::kept_free, 0);
   const auto spans = most_masked(longest, probability);
   if (const auto have = std::int64_t(tokens.sentinels.size()); have < spans)
     throw input_error(
-        "cannot mask spans in texts of {} tokens: they have up to {}, and each needs a sentinel, "
-        "but there are {}; give {} with `model.extra_ids`, or lower `model.masking.probability`",
+        "cannot mask spans in texts of {} tokens: they have up to {}, and each needs a sentinel "
+        "such as <extra_id_0>, but there are {}; give {} with `model.extra_ids`, or lower "
+        "`model.masking.probability`",
         longest,
         counted(spans, "span"),
         counted(have, "sentinel"),

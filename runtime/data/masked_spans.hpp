@@ -29,6 +29,9 @@ void require_sentinels(const masked_span_tokens& tokens, std::int64_t rows, doub
 
 class masked_spans final : public masked_dataset {
  public:
+  /// megatron-core leaves room for two tokens of the encoder.
+  static constexpr std::int64_t kept_free = 2;
+
   /// Throws input_error, also if a sample may need more sentinels than there are, or if D < 3.
   masked_spans(std::shared_ptr<const document_source> source,
                const split_matrix& split,

@@ -1,5 +1,6 @@
 #include "runtime/data/masking.hpp"
 
+#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 
 #include <algorithm>
@@ -148,6 +149,16 @@ void validate_masking(const masking_settings& x, std::vector<std::string>& wrong
 
 std::int64_t most_masked(std::int64_t longest, double probability) {
   return std::int64_t(masks_of(std::size_t(longest), longest, probability));
+}
+
+void require_masks(std::int64_t longest, double probability) {
+  if (most_masked(longest, probability) < 1)
+    throw input_error(
+        "cannot mask samples: {} of {}, besides the added ones, is less than one token; give at "
+        "least {}, or raise `model.masking.probability`",
+        probability,
+        counted(longest, "token"),
+        counted(std::int64_t(std::ceil(1 / probability)), "token"));
 }
 
 masked_text mask_tokens(std::span<const std::int32_t> tokens,

@@ -98,6 +98,9 @@ using mask_choice = std::function<std::optional<std::int32_t>(numpy_random_state
 /// The most tokens of a text of up to `longest` tokens that are masked.
 std::int64_t most_masked(std::int64_t longest, double probability);
 
+/// Throws input_error if no token of such a text is ever masked.
+void require_masks(std::int64_t longest, double probability);
+
 /// Masks a sample. `longest`: its target length, which limits the number of masks. `how.max_ngram`
 /// is from 1 to 128, and ids are below continues.size() (MASKING-1).
 masked_text mask_tokens(std::span<const std::int32_t> tokens,

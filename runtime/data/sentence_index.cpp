@@ -3,6 +3,7 @@
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
+#include "runtime/core/progress.hpp"
 #include "runtime/data/index_cache.hpp"
 
 #include <algorithm>
@@ -16,6 +17,7 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::int32_t longest_sentence = 512;  // as in megatron-core
+constexpr std::int64_t look_after = 1 << 16;    // documents or samples between two looks at `stop`
 
 /// The target lengths of samples, in the order of their use.
 class target_lengths {
@@ -39,19 +41,36 @@ class target_lengths {
 };
 
 struct document_kinds {
-  std::int64_t with_few_sentences = 0, with_long_sentences = 0, single = 0;
+  std::int64_t with_few_sentences = 0, with_long_sentences = 0, with_several_sentences = 0;
   std::int32_t longest_single = 0;  ///< sentence of a document that has no other
 };
 
+/// As megatron-core: wide only if the data set has more sentences than fit into 32 bits.
+index_type type_for(const document_source& source) {
+  constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
+  return source.sequences() > most ? index_type::i64 : index_type::u32;
+}
+
+/// T is the type of the array's elements.
+template <class T>
 class index_maker {
  public:
-  index_maker(const document_source& source, const sentence_index_request& request)
-      : source_(source), request_(request), targets_(request) {}
+  index_maker(const document_source& source,
+              const sentence_index_request& request,
+              const cancel_token& stop)
+      : source_(source),
+        request_(request),
+        stop_(stop),
+        targets_(request),
+        bar_("indexing sentences", request.samples.value_or(0), "samples") {}
 
   void add_epoch() {
     kinds_ = {};
-    for (auto d = request_.documents.begin; d < request_.documents.end; ++d)
+    for (auto d = request_.documents.begin; d < request_.documents.end; ++d) {
+      if ((d - request_.documents.begin) % look_after == 0)
+        look();
       add_document(source_.document_begin(d), source_.document_begin(d + 1));
+    }
   }
 
   /// Throws input_error if the first epoch shows that this is no data set of sentences.
@@ -61,20 +80,21 @@ class index_maker {
     if (documents == 0)
       throw input_error(
           "it has no documents: give more data, or a split that leaves some for each part");
-    if (kinds_.single == documents && kinds_.longest_single > longest_sentence)
+    const bool single = kinds_.with_several_sentences == 0;
+    if (single && kinds_.longest_single > longest_sentence)
       throw input_error(
-          "its {} one sequence each, and one has {} tokens: they were not split into sentences of "
-          "at most {}; {}",
+          "its {} at most one sequence each, and one has {} tokens: they were not split into "
+          "sentences of at most {}; {}",
           counted(documents, "document has", "documents have"),
           kinds_.longest_single,
           longest_sentence,
           remedy);
     if (samples() > 0)
       return;
-    if (kinds_.single == documents)
+    if (single && request_.least_sentences > 1)
       throw input_error(
-          "its {} one sentence each, and a sample has two halves of at least one: {}, or train "
-          "without the sentence order",
+          "its {} at most one sentence each, and a sample has two halves of at least one: {}, or "
+          "train without the sentence order",
           counted(documents, "document has", "documents have"),
           remedy);
     throw input_error(
@@ -93,21 +113,29 @@ class index_maker {
   index_array shuffled() && {
     std::mt19937_64 bits(std::uint64_t{request_.seed} + 1);
     for (auto i = samples(); i-- > 1;) {
+      if (i % look_after == 0)
+        look();
       const auto j = bits() % (i + 1);
       for (std::size_t column = 0; column < 3; ++column)
         std::swap(rows_[3 * i + column], rows_[3 * j + column]);
     }
     const auto rows = std::int64_t(samples());
-    return {{index_type::u32, {rows, 3}}, std::move(rows_)};
+    return {{type_for(source_), {rows, 3}}, std::move(rows_)};
   }
 
  private:
+  void look() {
+    stop_.throw_if_cancelled();
+    if (request_.samples)
+      bar_.advance_to(samples());
+  }
+
   void add_document(std::int64_t first, std::int64_t last) {
     const auto sentences = last - first;
-    if (sentences == 1) {
-      ++kinds_.single;
+    if (sentences > 1)
+      ++kinds_.with_several_sentences;
+    else if (sentences == 1)
       kinds_.longest_single = std::max(kinds_.longest_single, source_.length(first));
-    }
     if (sentences < request_.least_sentences || sentences == 0) {
       ++kinds_.with_few_sentences;
       return;
@@ -131,7 +159,7 @@ class index_maker {
       if (!is_full && remain > 0)
         continue;
       for (const auto x : {begin, s + 1, target})
-        rows_.push_back(std::uint32_t(x));
+        rows_.push_back(T(x));
       begin = s + 1;
       tokens = 0;
       target = targets_.next();
@@ -140,10 +168,24 @@ class index_maker {
 
   const document_source& source_;
   const sentence_index_request& request_;
+  const cancel_token& stop_;
   target_lengths targets_;
+  progress_bar bar_;
   document_kinds kinds_;
-  std::vector<std::uint32_t> rows_;
+  std::vector<T> rows_;
 };
+
+template <class T>
+index_array index_of(const document_source& source,
+                     const sentence_index_request& request,
+                     const cancel_token& stop) {
+  index_maker<T> out(source, request, stop);
+  out.add_epoch();
+  out.require_sentences();
+  while (out.samples() < request.samples.value_or(0))
+    out.add_epoch();
+  return std::move(out).shuffled();
+}
 
 std::string describe(const document_source& source,
                      const sentence_index_request& request,
@@ -187,14 +229,8 @@ index_array build_sentence_index(const document_source& source,
                                  const sentence_index_request& request,
                                  const cancel_token& stop) {
   ensure(request.longest >= 2, "SENTENCES-1: a sample has room for two tokens");
-  index_maker out(source, request);
-  out.add_epoch();
-  out.require_sentences();
-  while (out.samples() < request.samples.value_or(0)) {
-    stop.throw_if_cancelled();
-    out.add_epoch();
-  }
-  return std::move(out).shuffled();
+  return type_for(source) == index_type::u32 ? index_of<std::uint32_t>(source, request, stop)
+                                             : index_of<std::int64_t>(source, request, stop);
 }
 
 index_array load_or_build_sentence_index(const document_source& source,
@@ -207,7 +243,7 @@ index_array load_or_build_sentence_index(const document_source& source,
        .kind = "SentenceDataset",
        .part = part,
        .description = describe(source, request, part),
-       .files = {{"sample_index.npy", {index_type::u32, {-1, 3}}}}},
+       .files = {{"sample_index.npy", {type_for(source), {-1, 3}}}}},
       [&] {
         std::vector<index_array> built;
         built.push_back(build_sentence_index(source, request, stop));

@@ -29,8 +29,9 @@ struct sentence_index_request {
   std::uint32_t seed = 1234;
 };
 
-/// Rows (first sentence, end, target length) u32. Throws input_error if an epoch has no samples or
-/// the documents are not sentences, and `cancelled`.
+/// Rows (first sentence, end, target length): u32, or i64 if the source has more sentences than
+/// fit. Shows a progress_bar. Throws input_error if an epoch has no samples or the documents are
+/// not sentences, and `cancelled`.
 index_array build_sentence_index(const document_source& source,
                                  const sentence_index_request& request,
                                  const cancel_token& stop = {});

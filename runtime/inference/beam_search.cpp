@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace troupe::runtime {
 namespace {
@@ -21,13 +22,13 @@ double log_of_sum(std::span<const float> logits) {
 beam_search::beam_search(const beam_settings& settings,
                          std::int64_t most,
                          std::int64_t ids,
-                         std::int32_t end)
-    : settings_(settings), most_(most), ids_(ids), end_(end), done_(most <= 0) {
+                         std::vector<std::int32_t> ends)
+    : settings_(settings), most_(most), ids_(ids), ends_(std::move(ends)), done_(most <= 0) {
   ensure(settings.beams > 0 && settings.returned > 0 && settings.returned <= settings.beams,
          "BEAM-1: a search returns one text or more, and at most one for each beam");
 }
 
-/// Twice as many as beams: each beam has one continuation that ends, so that as many others follow.
+/// So many that as many as beams go on if all ends of each beam are among them.
 std::vector<beam_search::continuation> beam_search::best(std::span<const float> logits,
                                                          std::int64_t stride,
                                                          std::int64_t vocabulary) const {
@@ -39,7 +40,8 @@ std::vector<beam_search::continuation> beam_search::best(std::span<const float> 
     for (std::int32_t id = 0; id < ids_; ++id)
       out.push_back({rest + double(own[std::size_t(id)]), b, id});
   }
-  const auto kept = std::min(out.size(), 2 * std::size_t(settings_.beams));
+  const auto each = 1 + std::max<std::size_t>(1, ends_.size());
+  const auto kept = std::min(out.size(), each * std::size_t(settings_.beams));
   std::partial_sort(out.begin(),
                     out.begin() + std::ptrdiff_t(kept),
                     out.end(),
@@ -56,10 +58,14 @@ double beam_search::final_score(double score, std::int64_t tokens) const {
   return score / std::pow(double(tokens), settings_.length_penalty);
 }
 
+bool beam_search::is_end(std::int32_t token) const {
+  return std::ranges::find(ends_, token) != ends_.end();
+}
+
 void beam_search::keep(const continuation& x) {
   beam_text text{.tokens = beams_[x.source].tokens,
                  .score = final_score(x.score, steps_),
-                 .ended = x.token == end_};
+                 .ended = is_end(x.token)};
   if (!text.ended)
     text.tokens.push_back(x.token);
   const auto after = std::ranges::find_if(
@@ -87,7 +93,7 @@ void beam_search::advance(std::span<const float> logits,
   std::vector<beam> next;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const auto& x = all[rank];
-    if (x.token == end_ || steps_ == most_) {
+    if (is_end(x.token) || steps_ == most_) {
       if (std::int64_t(rank) < settings_.beams)
         keep(x);
     } else if (std::int64_t(next.size()) < settings_.beams) {

@@ -44,9 +44,12 @@ struct beam_text {
 /// The search for one prompt. Give it the logits after the prompt, then those after each beam.
 class beam_search {
  public:
-  /// Texts have at most `most` tokens, with the end token. `ids`: tokens have a smaller id. `end`:
-  /// the end token; -1: none.
-  beam_search(const beam_settings& settings, std::int64_t most, std::int64_t ids, std::int32_t end);
+  /// Texts have at most `most` tokens, with the end token. `ids`: tokens have a smaller id. `ends`:
+  /// the end tokens, different ones.
+  beam_search(const beam_settings& settings,
+              std::int64_t most,
+              std::int64_t ids,
+              std::vector<std::int32_t> ends);
 
   /// Logits (beams, stride) after each beam; before the first step only those of beam 0 are read.
   /// Log-probabilities are over the first `vocabulary` logits of each.
@@ -74,12 +77,13 @@ class beam_search {
                                  std::int64_t stride,
                                  std::int64_t vocabulary) const;
   double final_score(double score, std::int64_t tokens) const;
+  bool is_end(std::int32_t token) const;
   void keep(const continuation& x);
   bool may_improve() const;
 
   beam_settings settings_;
   std::int64_t most_, ids_;
-  std::int32_t end_;
+  std::vector<std::int32_t> ends_;
   std::int64_t steps_ = 0;
   std::vector<beam> beams_{1};
   std::vector<beam_text> ended_;  ///< best first

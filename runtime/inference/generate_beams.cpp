@@ -5,6 +5,13 @@
 namespace troupe::runtime {
 namespace {
 
+std::vector<std::int32_t> ends_of(const generation_request& what) {
+  auto out = what.other_ends;
+  if (what.end_of_document >= 0 && std::ranges::find(out, what.end_of_document) == out.end())
+    out.push_back(what.end_of_document);
+  return out;
+}
+
 /// The searches of all requests, whose beams are sequences of one decoder: those of request r are
 /// r * beams and the next ones.
 class searches {
@@ -14,8 +21,7 @@ class searches {
            const model_spec& model)
       : what_(what), beams_(std::size_t(settings.beams)), head_(model.head()) {
     for (const auto& x : what)
-      all_.emplace_back(
-          settings, tokens_allowed(x, model), ids_allowed(x, model), x.end_of_document);
+      all_.emplace_back(settings, tokens_allowed(x, model), ids_allowed(x, model), ends_of(x));
   }
 
   bool done() const { return std::ranges::all_of(all_, &beam_search::done); }

@@ -19,7 +19,7 @@ HEADS = ["--hidden-size", 16, "--num-attention-heads", 2]
 SHAPES = {"bert": [*HEADS, "--seq-length", 8],
           "t5": [*HEADS, "--encoder-seq-length", 8, "--decoder-seq-length", 6, "--t5-form", "v1.0"]}
 # Flags for data sets of sentences, of the families that read them.
-SENTENCES = {"bert": [], "t5": ["--vocab-extra-ids", 8]}
+SENTENCES = {"bert": ["--mask-prob", 0.3], "t5": ["--mask-prob", 0.3, "--vocab-extra-ids", 8]}
 VALUES = {"--relative-attention-num-buckets": 16, "--relative-attention-max-distance": 64, "--mask-prob": 0.2,
           "--short-seq-prob": 0.2}
 

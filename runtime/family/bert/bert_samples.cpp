@@ -114,9 +114,13 @@ class samples_of_sentences final : public family_samples {
   std::vector<std::string> validate(const model_description& model,
                                     const data_settings& data,
                                     const std::string& tokenizer) const override {
-    if (const auto& config = model.as<bert_config>(); config.task.is_on())
+    const auto& config = model.as<bert_config>();
+    if (config.task.is_on())
       return wrong_with_task(config, tokenizer);
-    return validate_masking_tokens(data, tokenizer, [](const auto& by) { pair_tokens_of(by); });
+    return validate_masking_tokens(data, tokenizer, [&](const auto& by) {
+      pair_tokens_of(by);
+      require_masks(config.sequence - masked_pairs::added, config.masking.probability);
+    });
   }
 };
 

@@ -73,6 +73,7 @@ class samples_of_t5 final : public family_samples {
       require_sentinels(span_tokens_of(by, config.extra_ids),
                         config.encoder_sequence,
                         config.masking.probability);
+      require_masks(config.encoder_sequence - masked_spans::kept_free, config.masking.probability);
     });
   }
 };

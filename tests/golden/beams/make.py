@@ -24,7 +24,7 @@ def logit(case, tokens, word):
     x = tokens[-1] * 7919 + tokens[-2] * 104729 + len(tokens) * 1299721 + word * 15485863 + case["salt"] * 32452843
     for factor in (2246822519, 3266489917):
         x = ((x & MASK) ^ ((x & MASK) >> 15)) * factor & MASK
-    return (x >> 9) / 2.0**20 + (case["end_bias"] if word == case["end"] else 0)
+    return (x >> 9) / 2.0**20 + (case["end_bias"] if word in case["ends"] else 0)
 
 
 class MadeUp(transformers.PreTrainedModel, transformers.GenerationMixin):
@@ -46,7 +46,6 @@ class MadeUp(transformers.PreTrainedModel, transformers.GenerationMixin):
 
 
 def searched(case):
-    end = None if case["end"] < 0 else case["end"]
     found = MadeUp(case).generate(
         torch.tensor([case["prompt"]]),
         num_beams=case["beams"],
@@ -54,7 +53,7 @@ def searched(case):
         max_new_tokens=case["most"],
         length_penalty=case["length_penalty"],
         early_stopping={"full": True, "likely": False, "never": "never"}[case["stop"]],
-        eos_token_id=end,
+        eos_token_id=case["ends"] or None,
         pad_token_id=case["vocabulary"] - 1,
         do_sample=False,
         use_cache=False,
@@ -64,8 +63,8 @@ def searched(case):
     out = []
     for row, score in zip(found.sequences.tolist(), found.sequences_scores.tolist()):
         tokens = row[len(case["prompt"]) :]
-        if end in tokens:
-            tokens = tokens[: tokens.index(end) + 1]
+        if at := [t for t, token in enumerate(tokens) if token in case["ends"]]:
+            tokens = tokens[: at[0] + 1]
         out.append({"tokens": tokens[: case["most"]], "score": score})
     return out
 
@@ -74,13 +73,15 @@ def main():
     transformers.logging.set_verbosity_error()
     cases = []
     grid = itertools.product((2, 3, 5), (1.0, 0.0, 2.0, -0.5), ("likely", "full", "never"), (-1.0, 3.0, 6.0))
-    for salt, (beams, penalty, stop, bias) in enumerate(grid):
+    several = itertools.product((2, 4), (1.0, 0.0), ("likely", "full", "never"), (1.0, 4.0))
+    ends = [[1]] * 108 + [[1, 7, 12]] * 24
+    for salt, (beams, penalty, stop, bias) in enumerate(itertools.chain(grid, several)):
         case = {
             "salt": salt,
             "vocabulary": 19,
             "prompt": [3, 5, salt % 7][: 2 + salt % 2],
             "most": 4 + salt % 9,
-            "end": -1 if salt % 10 == 9 else 1,
+            "ends": [] if salt % 10 == 9 else ends[salt],
             "end_bias": bias,
             "beams": beams,
             "length_penalty": penalty,

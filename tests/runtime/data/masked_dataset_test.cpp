@@ -10,8 +10,13 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <fcntl.h>
+#include <functional>
 #include <map>
 #include <numeric>
+#include <sys/file.h>
+#include <thread>
+#include <unistd.h>
 
 namespace troupe::tests {
 namespace {
@@ -204,6 +209,29 @@ rt::masked_pairs pairs_of(std::shared_ptr<const rt::document_source> source,
           pair_schema(32, pairs)};
 }
 
+/// Documents of three sentences of four tokens, so many that their numbers are large.
+class many_documents final : public rt::document_source {
+ public:
+  many_documents(
+      std::int64_t first, std::int64_t documents, std::function<void()> look = [] {})
+      : first_(first), documents_(documents), look_(std::move(look)) {}
+  std::int64_t sequences() const override { return document_begin(documents_); }
+  std::int32_t length(std::int64_t) const override {
+    look_();
+    return 4;
+  }
+  void get(std::int64_t s, std::int64_t, std::span<std::int32_t> out) const override {
+    std::ranges::fill(out, std::int32_t(5 + s % 100));
+  }
+  std::string place(std::int64_t s) const override { return std::to_string(s); }
+  std::int64_t documents() const override { return documents_; }
+  std::int64_t document_begin(std::int64_t d) const override { return first_ + 3 * d; }
+
+ private:
+  std::int64_t first_, documents_;
+  std::function<void()> look_;
+};
+
 std::map<std::string, std::string> contents_of(const std::filesystem::path& folder) {
   std::map<std::string, std::string> out;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -300,15 +328,84 @@ TEST_CASE("the cached index of sentences is reused, and built again when damaged
   CHECK(pairs_of(other, folder / "cache").index().digest() == pairs_of(other).index().digest());
 }
 
+TEST_CASE("sentences behind the range of 32 bits are found, also in a cached index", "[data]") {
+  const scratch_folder folder;
+  constexpr std::int64_t first = (std::int64_t{1} << 32) - 5;
+  const auto source = std::make_shared<many_documents>(first, 4);
+  const auto small = std::make_shared<many_documents>(0, 4);
+  const auto near = pairs_of(small), far = pairs_of(source), built = pairs_of(source, folder / "c"),
+             loaded = pairs_of(source, folder / "c");
+  REQUIRE(far.size() == near.size());
+  CHECK(near.index().shape().type == rt::index_type::u32);
+  CHECK(far.index().shape().type == rt::index_type::i64);
+  for (std::size_t k = 0; k < far.index().size(); ++k)
+    CHECK(far.index()[k] == near.index()[k] + (k % 3 < 2 ? first : 0));
+  CHECK(built.index().digest() == far.index().digest());
+  CHECK(loaded.index().digest() == far.index().digest());
+  CHECK(sample_of(loaded, 0) == sample_of(far, 0));
+}
+
+TEST_CASE("an index of sentences can be interrupted within an epoch", "[data]") {
+  const rt::cancel_token stop;
+  std::int64_t looks = 0;
+  const many_documents source(0, 1 << 18, [&] {
+    if (++looks == 100)
+      stop.cancel();
+  });
+  CHECK_THROWS_AS(rt::build_sentence_index(
+                      source, {.documents = {0, 1 << 18}, .longest = 20, .samples = 1}, stop),
+                  rt::cancelled);
+  CHECK(looks < 6 * (1 << 17));  // two looks a sentence
+}
+
+TEST_CASE("threads that need one index of sentences at once get the same", "[data]") {
+  const scratch_folder folder;
+  const auto source = write_sentences(folder, "data", {{4, 5, 6}, {7, 8}, {9, 3, 2, 8}});
+  std::array<std::string, 4> digests;
+  {
+    std::vector<std::jthread> all;
+    for (auto& digest : digests)
+      all.emplace_back([&] { digest = pairs_of(source, folder / "cache").index().digest(); });
+  }
+  for (const auto& digest : digests)
+    CHECK(digest == pairs_of(source).index().digest());
+  CHECK(contents_of(folder / "cache").size() == 3);  // array, description, lock
+}
+
+TEST_CASE("a process that waits for another one's index can be interrupted", "[data]") {
+  const scratch_folder folder;
+  const auto source = write_sentences(folder, "data", {{4, 5, 6}, {7, 8}});
+  pairs_of(source, folder / "cache");
+  int held = -1;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "cache"))
+    if (entry.path().string().ends_with("-lock"))
+      held = ::open(entry.path().c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(::flock(held, LOCK_EX | LOCK_NB) == 0);
+  auto options = options_of(masked_golden()["pairs"][0]);
+  options.cache = folder / "cache";
+  options.stop.cancel();
+  CHECK_THROWS_AS(
+      rt::masked_pairs(
+          source, undivided, rt::data_split::train, options, special_ids, pair_schema(32, true)),
+      rt::cancelled);
+  ::close(held);
+}
+
 TEST_CASE("data sets that were not split into sentences are refused", "[data]") {
   const scratch_folder folder;
   CHECK_THROWS_WITH(pairs_of(write_sentences(folder, "single", {{4}, {5}, {6}})),
-                    ContainsSubstring("one sentence each")
+                    ContainsSubstring("at most one sentence each")
                         && ContainsSubstring("`troupe preprocess` again, with texts split"));
   CHECK_NOTHROW(pairs_of(write_sentences(folder, "single", {{4}, {5}, {6}}), {}, false));
   CHECK_THROWS_WITH(pairs_of(write_sentences(folder, "long", {{4}, {513}}), {}, false),
                     ContainsSubstring("one has 513 tokens")
                         && ContainsSubstring("`troupe preprocess` again, with texts split"));
+  CHECK_THROWS_WITH(pairs_of(write_sentences(folder, "gap", {{600}, {}, {4}}), {}, false),
+                    ContainsSubstring("one has 600 tokens"));
+  CHECK_THROWS_WITH(pairs_of(write_sentences(folder, "gap", {{5}, {}, {4}})),
+                    ContainsSubstring("at most one sentence each"));
+  CHECK_THROWS_WITH(pairs_of(write_sentences(folder, "empty", {{}, {}}), {}, false),
+                    ContainsSubstring("none of its 2 documents makes a sample"));
   CHECK_THROWS_WITH(pairs_of(write_sentences(folder, "odd", {{4}, {513, 2}})),
                     ContainsSubstring("none of its 2 documents makes a sample"));
   CHECK_THROWS_WITH(pairs_of(write_sentences(folder, "none", {})),
@@ -320,7 +417,9 @@ TEST_CASE("tokenizers without the tokens of masked samples are refused by name",
                     ContainsSubstring("lacks [SEP], [MASK]"));
   CHECK(rt::pair_tokens_of(byte_tokenizer("", {"[MASK]", "[CLS]", "[SEP]"})).classify == 259);
   CHECK_THROWS_WITH(spans_with({}, 5), ContainsSubstring("[BOS] or <s> or <pad> or [CLS]"));
-  CHECK_THROWS_WITH(spans_with({"<pad>", "</s>"}, 0), ContainsSubstring("no sentinels"));
+  CHECK(spans_with({"<pad>", "</s>"}, 0).sentinels.empty());  // a trained model needs none
+  CHECK_THROWS_WITH(rt::require_sentinels(spans_with({"<pad>", "</s>"}, 0), 32, 0.15),
+                    ContainsSubstring("there are 0 sentinels"));
   CHECK(spans_with({"<pad>", "</s>"}, 2).sentinels == id_list{260, 261});
   const auto own = spans_with({"<extra_id_1>", "<extra_id_0>", "<s>", "</s>"}, 0);
   CHECK(own.sentinels == id_list{259, 258});
@@ -370,6 +469,9 @@ TEST_CASE("samples that settings or data make impossible are refused", "[data]")
                                                pair_schema(32, true)),
                               0),
                     ContainsSubstring("outside the vocabulary of 20 ids"));
+  CHECK_THROWS_WITH(rt::require_masks(6, 0.15),
+                    ContainsSubstring("less than one token") && ContainsSubstring("7 tokens"));
+  CHECK_NOTHROW(rt::require_masks(7, 0.15));
   options.masking.probability = 1;
   options.masking.permutation = true;
   std::vector<std::string> wrong;

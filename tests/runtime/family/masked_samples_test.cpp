@@ -137,9 +137,17 @@ TEST_CASE("a tokenizer without the tokens of masks is refused before a run", "[f
              ContainsSubstring("need the tokenizer of the data"));
   CHECK(bert_samples().validate(masked_bert(), {.mock = true}, "").empty());
   CHECK_THAT(first(t5_samples().validate(masked_t5(0), from.data, from.tokenizer)),
-             ContainsSubstring("no sentinels") && ContainsSubstring("`model.extra_ids`"));
+             ContainsSubstring("0 sentinels") && ContainsSubstring("`model.extra_ids`"));
   CHECK_THAT(first(t5_samples().validate(masked_t5(2), from.data, from.tokenizer)),
              ContainsSubstring("4 spans") && ContainsSubstring("2 sentinels"));
+  auto narrow = masked_bert();
+  narrow.sequence = 9;
+  CHECK_THAT(first(bert_samples().validate(narrow, from.data, from.tokenizer)),
+             ContainsSubstring("less than one token"));
+  auto short_text = masked_t5(5);
+  short_text.encoder_sequence = 8;
+  CHECK_THAT(first(t5_samples().validate(short_text, from.data, from.tokenizer)),
+             ContainsSubstring("less than one token"));
 }
 
 TEST_CASE("settings of masks are settings of the family, and stay in its JSON", "[family]") {

@@ -70,7 +70,7 @@ std::vector<beam_text> searched_alone(searched_model& by,
                                       const beam_settings& settings) {
   const auto V = by.model.model().head().vocabulary;
   beam_search search(
-      settings, tokens_allowed(what, by.model.model()), what.ids, what.end_of_document);
+      settings, tokens_allowed(what, by.model.model()), what.ids, {what.end_of_document});
   while (!search.done()) {
     std::vector<float> logits;
     for (const auto& beam : search.beams()) {
@@ -123,6 +123,27 @@ TEST_CASE("a search ends with the learned positions, and reports it", "[inferenc
   const auto enough = by.search({what}, {.beams = 2}).front().front();
   CHECK(end_of(enough, what, by.model.model()) == generation_end::enough);
   CHECK(end_of({.ended = true}, what, by.model.model()) == generation_end::end_of_document);
+}
+
+TEST_CASE("each end token of a request ends its texts", "[inference]") {
+  searched_model by(gpt_spec(wide_gpt(position_embedding::rope)));
+  auto what = searched_request({5}, 1);
+  what.end_of_document = -1;
+  const beam_settings settings{.beams = 3, .returned = 3, .length_penalty = 0};
+  const auto first = by.search({what}, settings).front();
+  // The two most probable first tokens end texts now. No longer text is as probable.
+  what.other_ends = first[0].tokens;
+  what.end_of_document = first[1].tokens.front();
+  what.tokens = 4;
+  const auto found = by.search({what}, settings).front();
+  REQUIRE(found.size() == 3);
+  for (const std::size_t i : {0U, 1U}) {
+    CHECK(found[i].ended);
+    CHECK(found[i].tokens.empty());
+    CHECK(found[i].score == first[i].score);
+  }
+  for (const auto token : found[2].tokens)
+    CHECK((token != what.other_ends.front() && token != what.end_of_document));
 }
 
 TEST_CASE("a search that is not wanted any more ends without texts", "[inference]") {
