@@ -48,7 +48,7 @@ const tensor& borders(const row_layout& rows) {
   return rows.documents ? rows.documents : rows.starts;
 }
 
-/// All but strides.
+/// The shape of an attention, without its strides.
 kernels::attention_shape shape_of(const tape& tape,
                                   const attention_options& options,
                                   const row_layout& queries,
