@@ -15,16 +15,14 @@ void run(const relative_bias_forward<T>& op, const context& in) {
 
 template <class T>
 void run(const relative_bias_backward<T>& op, const context& in) {
-  const std::int64_t grain = rows_worth_a_thread(op.buckets * op.count);
+  const std::int64_t grain = rows_worth_a_thread(op.buckets + op.count);
   split(in.threads, op.H, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t h = begin; h < end; ++h)
-      for (std::int64_t b = 0; b < op.buckets; ++b) {
-        float sum = 0;
-        for (std::int64_t i = 0; i < op.count; ++i)
-          sum += op.bucket[i] == b ? op.dbias[h * op.count + i] : 0.0F;
-        float& to = op.dtable[b * op.H + h];
-        to = (op.accumulates ? to : 0.0F) + sum;
-      }
+    for (std::int64_t h = begin; h < end; ++h) {
+      for (std::int64_t b = 0; b < op.buckets && !op.accumulates; ++b)
+        op.dtable[b * op.H + h] = 0;
+      for (std::int64_t i = 0; i < op.count; ++i)
+        op.dtable[op.bucket[i] * op.H + h] += op.dbias[h * op.count + i];
+    }
   });
 }
 

@@ -22,10 +22,10 @@ __global__ void __launch_bounds__(threads) sum_buckets(const relative_bias_backw
   for (std::int64_t at = std::int64_t{blockIdx.x} * threads + int(threadIdx.x); at < n;
        at += std::int64_t{gridDim.x} * threads) {
     const float* const from = op.dbias + at % op.H * op.count;
-    float sum = 0;
+    float sum = op.accumulates ? op.dtable[at] : 0.0F;
     for (std::int64_t i = 0; i < op.count; ++i)
       sum += op.bucket[i] == at / op.H ? from[i] : 0.0F;
-    op.dtable[at] = (op.accumulates ? op.dtable[at] : 0.0F) + sum;
+    op.dtable[at] = sum;
   }
 }
 

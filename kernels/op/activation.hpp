@@ -13,9 +13,9 @@
 //
 // SwiGLU is the gated silu, GEGLU the gated GELU. The slope of relu at 0 is 0.
 //
-// With weights, row r of y is multiplied by weight[r], as that of an expert for a token. The
-// backward pass then has the gradient of the weight, the sum over n of dy[r,n] * y[r,n] /
-// weight[r].
+// With weights, such as those of an expert for its tokens, row r of y is multiplied by weight[r].
+// The backward pass then also gives dweight[r], the sum over n of dy[r,n] times the y[r,n] that
+// weight 1 gives.
 //
 // So et al.: "Primer", 2021 (squared ReLU). Hendrycks, Gimpel: "Gaussian Error Linear Units", 2016
 // (both GELUs, and quick_gelu). Shazeer: "GLU Variants Improve Transformer", 2020.

@@ -85,7 +85,8 @@ struct attention_shape {
 };
 
 /// Biases of scores by head and distance, key position minus query position. Every visible pair has
-/// a distance of `first` to `first` + `count` - 1.
+/// a distance of `first` to `first` + `count` - 1. The visible keys of a query have distinct
+/// positions.
 template <class T>
 struct score_bias {
   const accumulator<T>* values = nullptr;  ///< (H, count); null: no bias

@@ -1,8 +1,8 @@
-// Biases of attention scores from a table that heads share by buckets of distances (attention.hpp):
+// Biases of attention scores, looked up in a table by the bucket of a distance (attention.hpp):
 //
-//   bias[h,i] = table[bucket[i], h]          dtable[b,h] += sum of dbias[h,i] where bucket[i] = b
+//   bias[h,i] = table[bucket[i], h]          dtable[bucket[i], h] += dbias[h,i]
 //
-// The sums are in the order of i. Without `accumulates`, dtable is 0 + the sum.
+// Gradients are added in the order of i, so the bits are independent of the thread count.
 //
 // Raffel et al.: "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
 // Transformer", 2020.

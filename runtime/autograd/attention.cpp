@@ -48,7 +48,7 @@ const tensor& borders(const row_layout& rows) {
   return rows.documents ? rows.documents : rows.starts;
 }
 
-/// All but strides.
+/// The shape of an attention, without its strides.
 kernels::attention_shape shape_of(const tape& tape,
                                   const attention_options& options,
                                   const row_layout& queries,
@@ -208,8 +208,6 @@ struct relative_bias_node final : node {
   void input_gradients(tape&) override { grad = std::move(dy->sum); }
 
   void weight_gradients(tape& tape) override {
-    if (!tape.trains({table}))
-      return;
     const auto to = tape.place_of_gradient(table);
     tape.stream().run(kernels::relative_bias_backward<T>{.dtable = to.to,
                                                          .dbias = grad.data<float>(),
@@ -313,7 +311,9 @@ score_bias run_relative_bias(
                                                       .count = bucket.size(),
                                                       .buckets = extents[0]});
   score_bias out{tape.make(std::move(values), placement::feature_sharded), first};
-  if (tape.recording()) {
+  if (!tape.trains({table})) {
+    out.values.gradient = nullptr;  // attention computes none
+  } else if (tape.recording()) {
     auto n = std::make_unique<relative_bias_node<T>>();
     n->bucket = bucket;
     n->extents = extents;

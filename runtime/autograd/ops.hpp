@@ -177,7 +177,8 @@ struct score_bias {
 };
 
 /// Biases from the parameter `table` (buckets, H): values[h, i] = table[bucket[i], h]. `bucket`
-/// (count) i32; H heads of this rank. feature_sharded. W: the gradient of the values.
+/// (count) i32; H heads of this rank. feature_sharded. A frozen table needs no gradient of the
+/// values. W: that gradient, bucket.
 score_bias relative_bias(
     tape& tape, int table, shape extents, const tensor& bucket, std::int32_t first);
 
@@ -212,10 +213,6 @@ struct row_numbers {
 /// Uploads row numbers. Throws input_error for the first that is neither -1 nor below `rows`;
 /// `what` names the list.
 row_numbers numbered_rows(stream& stream,
-                          std::span<const std::int32_t> numbers,
-                          std::int64_t rows,
-                          std::string_view what);
-row_numbers numbered_rows(stream& stream,
                           std::span<const std::int64_t> numbers,
                           std::int64_t rows,
                           std::string_view what);
@@ -225,13 +222,14 @@ row_numbers first_rows(const row_layout& rows);
 /// (R, C) -> (n, C): row i is x[index[i]], or 0 for -1. replicated or sequence_sharded ->
 /// replicated. Sharded rows are summed over the ranks: each adds those that it has, so that n rows
 /// move and not R. The gradient of a row is the sum of its uses in the order of `index`, without a
-/// collective. I: index. Breaks ROWS-1, like scatter_rows, unless the numbers are of these rows.
+/// collective. I: index. Breaks ROWS-1 unless x has rows.rows rows over all ranks.
 variable gather_rows(tape& tape, const variable& x, const row_numbers& rows);
 
 /// (n, C) -> (R, C), the conjugate: row r is the sum of x[i] over index[i] = r, in the order of i;
 /// rows without a number are 0. replicated -> replicated, or sequence_sharded with sequence
-/// parallelism: each rank then adds its own rows. The gradient is that of gather_rows' forward
-/// pass. I: index. Breaks TAPE-6 unless tensor ranks share whole rows.
+/// parallelism: each rank then adds its own rows. The gradient of x[i] is that of row index[i], or
+/// 0 for -1. I: index. Breaks ROWS-1 unless x has a row for each number, and TAPE-6 unless tensor
+/// ranks share whole rows.
 variable scatter_rows(tape& tape, const variable& x, const row_numbers& rows);
 
 /// Puts the channels of all parts side by side. All are replicated, or all are sequence_sharded.
@@ -287,8 +285,8 @@ variable cached_attention(tape& tape,
                           attention_cache& cache,
                           const score_bias& bias = {});
 
-/// Cross-attention for decoding, without a backward pass. The cache has no rows before
-/// `fill_cross_cache`, which keeps the keys and values of all later calls.
+/// Cross-attention for decoding, without a backward pass. `fill_cross_cache` stores the keys and
+/// values of all later calls; before it the cache is empty.
 void fill_cross_cache(attention_cache& cache, const variable& kv, const row_layout& keys);
 inline bool is_filled(const attention_cache& cache) {
   return cache.entries.size() > 0;

@@ -12,7 +12,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// The rows that this rank has of the numbered ones.
+/// This rank's part of the numbered rows.
 struct numbered_part {
   tensor index;
   std::int64_t first, rows;
@@ -74,11 +74,12 @@ void ensure_rows(bool kept) {
   ensure(kept, "ROWS-1: numbers are of the rows of the variable");
 }
 
-template <class Number>
-row_numbers with_numbers(stream& stream,
-                         std::span<const Number> numbers,
-                         std::int64_t rows,
-                         std::string_view what) {
+}  // namespace
+
+row_numbers numbered_rows(stream& stream,
+                          std::span<const std::int64_t> numbers,
+                          std::int64_t rows,
+                          std::string_view what) {
   if (rows > std::numeric_limits<std::int32_t>::max())
     throw input_error(
         "cannot number the rows of {}: there are {}, at most {} are possible; give "
@@ -91,32 +92,16 @@ row_numbers with_numbers(stream& stream,
     if (x < -1 || x >= rows)
       throw input_error(
           "cannot use entry {} of {}: row {} is not among the {} rows; give -1 for "
-          "none, or a row from 0 to {}",
+          "none{}",
           out.size(),
           what,
           x,
           rows,
-          rows - 1);
+          rows == 0 ? "" : fmt::format(", or a row from 0 to {}", rows - 1));
     out.push_back(std::int32_t(x));
   }
   const auto n = std::int64_t(out.size());
   return {uploaded<std::int32_t>(stream, out, {n}), rows};
-}
-
-}  // namespace
-
-row_numbers numbered_rows(stream& stream,
-                          std::span<const std::int32_t> numbers,
-                          std::int64_t rows,
-                          std::string_view what) {
-  return with_numbers(stream, numbers, rows, what);
-}
-
-row_numbers numbered_rows(stream& stream,
-                          std::span<const std::int64_t> numbers,
-                          std::int64_t rows,
-                          std::string_view what) {
-  return with_numbers(stream, numbers, rows, what);
 }
 
 row_numbers first_rows(const row_layout& rows) {

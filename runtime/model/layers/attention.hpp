@@ -39,7 +39,7 @@ struct attention_spec {
 int add(module_builder& to, const attention_spec& x);
 module_traits traits_of(const attention_spec& x);
 
-/// Queries of the module's stream, keys and values of another one.
+/// Attends from the module's stream to another stream, which gives keys and values.
 struct cross_attention_spec {
   std::string keys;            ///< the other stream
   std::int64_t hidden = 0;     ///< C
@@ -55,8 +55,7 @@ struct cross_attention_spec {
 
 /// Contract as above, with parameters "linear_q", "linear_kv" ([k v] in each group) and
 /// "linear_proj". Padding of either stream is a document (stream_spec::documents). While decoding,
-/// keys and values of the first pass are kept: later passes may get any other stream of the same
-/// extents.
+/// the first pass stores keys and values; later passes do not read the other stream.
 int add(module_builder& to, const cross_attention_spec& x);
 module_traits traits_of(const cross_attention_spec& x);
 module_flops forward_flops(const cross_attention_spec& x, std::int64_t T);

@@ -17,8 +17,8 @@ struct head_spec {
   std::int64_t padded_vocabulary = 0;             ///< V: rows of the weight
   std::string tied_to = {};  ///< parameter that shares the weight; empty: not tied
   bool bias = false;         ///< of the logits: "output_layer.bias"
-  double dropout = 0;        ///< behind the norm
-  double scale = 1;          ///< of the rows behind the norm
+  double dropout = 0;        ///< after the norm
+  double scale = 1;          ///< of the rows after the norm
   double init_std = 0;
   std::function<decltype(cross_entropy)> loss = cross_entropy;  ///< same contract as cross_entropy
   loss_spec reported = {.name = "lm loss", .has_perplexity = true};

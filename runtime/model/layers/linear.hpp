@@ -14,8 +14,8 @@ struct linear_spec {
   /// row_sharded shards output features (Megatron's column-parallel layer); column_sharded shards
   /// input features (its row-parallel layer); otherwise every rank has the whole layer.
   parameter_placement placement = row_sharded();
-  std::vector<std::int64_t> row_kinds = {};  ///< see parameter_spec, as the next one
-  std::vector<double> kind_factors = {};
+  std::vector<std::int64_t> row_kinds = {};  ///< see parameter_spec
+  std::vector<double> kind_factors = {};     ///< see parameter_spec
   bool all_rows = false;  ///< of a whole layer: each tensor rank has all of its rows
 };
 

@@ -37,11 +37,11 @@ norm_layer add_norm(module_builder& to,
                     std::int64_t size,
                     bool of_heads = false);
 
-/// A norm of a whole stream, as behind the last layer of a pre-norm encoder.
+/// A norm of a whole stream, as after the last layer of a pre-norm encoder.
 struct stream_norm {
   norm_spec norm;
   std::int64_t width = 0;  ///< C
-  double dropout = 0;      ///< behind the norm
+  double dropout = 0;      ///< after the norm
 };
 
 /// Replaces pass::hidden.

@@ -30,14 +30,12 @@ struct relative_bias_spec {
   double init_std = 0;
   /// The full name of the table of an earlier layer; empty: this layer has the table of its stack.
   std::string tied_to = {};
-
-  friend bool operator==(const relative_bias_spec&, const relative_bias_spec&) = default;
 };
 
 /// The bucket of a distance.
 std::int32_t relative_bucket(const relative_bias_spec& x, std::int64_t distance);
 
-/// ALiBi's slopes of all heads. A bias is the slope times the negative distance.
+/// ALiBi's slopes of all heads. A bias is minus the slope times the absolute distance.
 std::vector<float> alibi_slopes(std::int64_t heads);
 
 /// The biases of a module, with its parameter.

@@ -178,7 +178,6 @@ void rope(harness& in, const model_shape& m) {
             });
 }
 
-/// Keys of latent attention: a part of each head from a product, a part that all heads share.
 /// A stack's table of 32 buckets, for all distances within a sequence.
 void relative_biases(harness& in, const model_shape& m) {
   const std::int64_t count = 2 * m.T - 1, buckets = 32;
@@ -201,6 +200,7 @@ void relative_biases(harness& in, const model_shape& m) {
   });
 }
 
+/// Keys of latent attention: a part of each head from a product, a part that all heads share.
 void heads(harness& in, const model_shape& m) {
   const auto wide = by(m.rows, m.heads) + " x " + std::to_string(m.D());
   in.line(bound::memory, wide, [&](arena& a) {

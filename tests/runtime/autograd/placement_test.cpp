@@ -143,9 +143,8 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
     const auto weights = made_along_experts(x, {2, 1});
     unpermute(under_test, made_along_experts(placement::replicated), slots(), weights);
   });
-  const std::vector<std::int32_t> both{1, 0};
-  const auto two_rows
-      = numbered_rows(stream, std::span<const std::int32_t>(both), 2, "rows of a test");
+  const std::vector<std::int64_t> both{1, 0};
+  const auto two_rows = numbered_rows(stream, both, 2, "rows of a test");
   takes("gather_rows", residual, [&](placement x) { gather_rows(under_test, made(x), two_rows); });
   takes("scatter_rows", {placement::replicated}, [&](placement x) {
     scatter_rows(under_test, made(x), two_rows);

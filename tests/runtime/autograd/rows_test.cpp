@@ -13,8 +13,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <functional>
+#include <span>
 #include <thread>
-#include <utility>
 
 using namespace troupe::runtime;
 namespace kernels = troupe::kernels;
@@ -28,7 +28,7 @@ using numbers = std::vector<float>;
 
 /// 4 rows of 2 channels; row 2 is taken twice, row 0 never.
 constexpr std::int64_t R = 4, C = 2;
-const std::vector<std::int32_t> chosen{2, -1, 3, 2, 1};
+const std::vector<std::int64_t> chosen{2, -1, 3, 2, 1};
 const numbers four_rows{1, 2, 3, 4, 5, 6, 7, 8};
 const numbers five_rows{10, 20, 30, 40, 50, 60, 70, 80, 90, 100};
 const numbers gathered_rows{5, 6, 0, 0, 7, 8, 5, 6, 3, 4};
@@ -56,15 +56,14 @@ struct rank_under_test {
       : graph(
           on, store, {.groups = {{axis::tensor, group}}, .sequence_parallel = group != nullptr}) {}
 
-  row_numbers rows() { return numbered_rows(on, std::span(chosen), R, "rows of a test"); }
-
   results run(const std::function<variable(const variable&, const row_numbers&)>& op,
               const numbers& x,
               placement lies,
-              const numbers& dy) {
+              const numbers& dy,
+              std::span<const std::int64_t> by) {
     graph.begin_segment(0);
     const auto in = graph.make(uploaded(on, x, {std::int64_t(x.size()) / C, C}), lies);
-    const auto y = op(in, rows());
+    const auto y = op(in, numbered_rows(on, by, R, "rows of a test"));
     graph.end_segment();
     graph.add(*y.gradient, uploaded(on, dy, y.data.extents()));
     graph.input_gradients(0);
@@ -72,14 +71,20 @@ struct rank_under_test {
             elements_of<float>(on, in.gradient->sum),
             y.placements[axis::tensor]};
   }
-  results gather(const numbers& x, placement lies) {
-    return run([&](auto& in, auto& by) { return gather_rows(graph, in, by); }, x, lies, five_rows);
+  results gather(const numbers& x,
+                 placement lies,
+                 const numbers& dy = five_rows,
+                 std::span<const std::int64_t> by = chosen) {
+    return run([&](auto& in, auto& rows) { return gather_rows(graph, in, rows); }, x, lies, dy, by);
   }
-  results scatter(const numbers& dy) {
-    return run([&](auto& in, auto& by) { return scatter_rows(graph, in, by); },
-               five_rows,
+  results scatter(const numbers& dy,
+                  const numbers& x = five_rows,
+                  std::span<const std::int64_t> by = chosen) {
+    return run([&](auto& in, auto& rows) { return scatter_rows(graph, in, rows); },
+               x,
                placement::replicated,
-               dy);
+               dy,
+               by);
   }
 };
 
@@ -119,6 +124,29 @@ TEST_CASE("ranks with shards of the rows gather and scatter the same values", "[
   }
 }
 
+TEST_CASE("no row may be chosen, alone or from shards", "[autograd]") {
+  const int ranks = GENERATE(1, 2);
+  const auto group = std::make_shared<local_group>(axis::tensor, ranks, cancel_token());
+  const auto lies = ranks == 1 ? placement::replicated : placement::sequence_sharded;
+  std::vector<std::thread> threads;
+  std::vector<results> taken(2), added(2);
+  for (int r = 0; r < ranks; ++r)
+    threads.emplace_back([&, r] {
+      local_communicator mine(group, r);
+      rank_under_test x(ranks == 1 ? nullptr : &mine), z(ranks == 1 ? nullptr : &mine);
+      taken[std::size_t(r)] = x.gather(shard(four_rows, r, ranks), lies, {}, {});
+      added[std::size_t(r)] = z.scatter(shard(four_rows, r, ranks), {}, {});
+    });
+  for (auto& t : threads)
+    t.join();
+  const numbers zeros(four_rows.size() / std::size_t(ranks));
+  for (int r = 0; r < ranks; ++r) {
+    CAPTURE(ranks, r);
+    CHECK(taken[std::size_t(r)] == results{{}, zeros, placement::replicated});
+    CHECK(added[std::size_t(r)] == results{zeros, {}, lies});
+  }
+}
+
 TEST_CASE("many uses of a narrow row are added in float and rounded once", "[autograd]") {
   stream on(kernels::backend::cpu, 1, {});
   resident_store store({{"unit", {{.name = "gain", .extents = {4}}}}}, 1, {}, dtype::bf16);
@@ -128,7 +156,7 @@ TEST_CASE("many uses of a narrow row are added in float and rounded once", "[aut
   const std::vector<std::int64_t> same(300, 1);
   const auto x
       = graph.make(uploaded(on, std::vector<bf16>(4, bf16(1.0F)), {2, 2}), placement::replicated);
-  const auto y = gather_rows(graph, x, numbered_rows(on, std::span(same), 2, "the same row"));
+  const auto y = gather_rows(graph, x, numbered_rows(on, same, 2, "the same row"));
   graph.end_segment();
   graph.add(*y.gradient, uploaded(on, std::vector<bf16>(600, bf16(1.0F)), {300, 2}));
   graph.input_gradients(0);
@@ -150,26 +178,25 @@ TEST_CASE("the first row of each sequence comes from the layout", "[autograd]") 
 TEST_CASE("a row number outside the rows is refused with its place and what to give",
           "[autograd]") {
   stream on(kernels::backend::cpu, 1, {});
-  const auto refusal = [&](auto... all) {
-    const std::vector numbers{all...};
+  const auto refusal = [&](std::vector<std::int64_t> all, std::int64_t rows = 4) {
     try {
-      numbered_rows(on, std::span(std::as_const(numbers)), 4, "labelled rows");
+      numbered_rows(on, all, rows, "labelled rows");
     } catch (const input_error& e) {
       return std::string(e.what());
     }
     return std::string("accepted");
   };
-  CHECK(refusal(std::int32_t{0}, std::int32_t{-1}, std::int32_t{3}) == "accepted");
-  CHECK(refusal(std::int64_t{0}, std::int64_t{-1}, std::int64_t{3}) == "accepted");
-  CHECK(refusal(std::int32_t{0}, std::int32_t{4})
+  CHECK(refusal({0, -1, 3}) == "accepted");
+  CHECK(refusal({-1}, 0) == "accepted");
+  CHECK(refusal({0, 4})
         == "cannot use entry 1 of labelled rows: row 4 is not among the 4 rows; give -1 for none, "
            "or a row from 0 to 3");
-  CHECK_THAT(refusal(std::int32_t{-2}), ContainsSubstring("row -2"));
+  CHECK(refusal({0}, 0)
+        == "cannot use entry 0 of labelled rows: row 0 is not among the 0 rows; give -1 for none");
+  CHECK_THAT(refusal({-2}), ContainsSubstring("row -2"));
   // Its low 32 bits are a row.
-  CHECK_THAT(refusal(std::int64_t{1} << 32), ContainsSubstring("row 4294967296"));
-  const std::vector<std::int32_t> none;
-  CHECK_THROWS_WITH(numbered_rows(on, std::span(none), std::int64_t{1} << 31, "labelled rows"),
-                    ContainsSubstring("smaller micro-batches"));
+  CHECK_THAT(refusal({std::int64_t{1} << 32}), ContainsSubstring("row 4294967296"));
+  CHECK_THAT(refusal({}, std::int64_t{1} << 31), ContainsSubstring("smaller micro-batches"));
 }
 
 TEST_CASE("ROWS-1: numbers of other rows are refused", "[autograd]") {
@@ -179,10 +206,5 @@ TEST_CASE("ROWS-1: numbers of other rows are refused", "[autograd]") {
   };
   refuses([&] { x.gather({1, 2, 3, 4, 5, 6}, placement::replicated); });
   rank_under_test z;
-  refuses([&] {
-    z.run([&](auto& in, auto& by) { return scatter_rows(z.graph, in, by); },
-          four_rows,
-          placement::replicated,
-          four_rows);
-  });
+  refuses([&] { z.scatter(four_rows, four_rows); });
 }

@@ -58,10 +58,13 @@ TEST_CASE("streams of two lengths have the bits of the whole model in each layou
   CHECK(digests({.pipeline = 3, .data = data}, settings, {{0, 1}, {1, 4}, {4, 6}}) == judge);
 }
 
-TEST_CASE("the rows of streams of two lengths are sharded among tensor ranks", "[trainer]") {
+TEST_CASE(
+    "streams of two lengths have the losses of one rank on tensor ranks, with their rows "
+    "sharded or not",
+    "[trainer]") {
   // A large epsilon: otherwise the first update is the sign of the gradient.
-  const bool crosses = GENERATE(false, true);
-  worker_settings settings{.model = crosses ? crossing_gpt() : two_lengths(),
+  const int attends = GENERATE(0, 1, 2);  // no cross-attention; with T5's biases; with ALiBi
+  worker_settings settings{.model = attends == 0 ? two_lengths() : crossing_gpt(attends == 2),
                            .optimizer = {.epsilon = 1e-2},
                            .grain = 16};
   const auto losses = [&](const grid& g) {
@@ -70,7 +73,8 @@ TEST_CASE("the rows of streams of two lengths are sharded among tensor ranks", "
     return std::pair(std::move(first), all.step(2, micro_batches).losses);
   };
   const auto [first, second] = losses({});
-  settings.sequence_parallel = true;
+  settings.sequence_parallel = GENERATE(true, false);
+  CAPTURE(attends, settings.sequence_parallel);
   const auto [seen, later] = losses({.tensor = 2});
   REQUIRE(seen.size() == first.size());
   // The tolerance of tensor_parallel_test.cpp: two orders of f32 sums.

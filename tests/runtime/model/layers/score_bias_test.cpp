@@ -3,6 +3,8 @@
 #include "runtime/model/layers/score_bias.hpp"
 
 #include "runtime/model/chunk.hpp"
+#include "runtime/parameters/resident_store.hpp"
+#include "runtime/tensor/moves.hpp"
 #include "tests/support/broken.hpp"
 #include "tests/support/crossing_gpt.hpp"
 #include "tests/support/documents.hpp"
@@ -75,6 +77,18 @@ TEST_CASE("LAYER-2: biases come from ALiBi, or from two buckets or more per dire
   of.relative_bias = relative_bias_spec{};
   of.alibi = true;
   CHECK_BREAKS("LAYER-2", build(model));
+}
+
+TEST_CASE("attention computes no gradient for a frozen table", "[model]") {
+  const bool frozen = GENERATE(false, true);
+  stream on(kernels::backend::cpu, 1, {});
+  resident_store store({{"unit", {{.name = "table", .extents = {8, 2}, .frozen = frozen}}}}, 1, {});
+  tape graph(on, store, {});
+  graph.begin_segment(0);
+  const auto bucket = uploaded(on, std::vector<std::int32_t>{1, 0}, {2});
+  const auto bias = relative_bias(graph, 0, {8, 2}, bucket, -1);
+  graph.end_segment();
+  CHECK((bias.values.gradient == nullptr) == frozen);
 }
 
 TEST_CASE("cuts between layers change no bit of cross-attention", "[model]") {
