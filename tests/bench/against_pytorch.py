@@ -4,11 +4,11 @@
                        [--rounds N] [--steps N] [--threads N] [--limit SECONDS] [--compile] [--json FILE]
 
 --peer is a script that trains the same GPTs with PyTorch and prints a JSON object with "tokens_per_second" and
-"peak_bytes". The peer of a BERT and of a T5 is families_step.py. --python is an interpreter with PyTorch. Each round runs all variants of the peer (attention by plain
-products and fused; with --compile also compiled), then troupe. Rates of a shared machine vary within minutes, so only
-ratios within a round count, and the best variant of a round is its peer. Prints medians over rounds: tokens/s, the
-ratio, the peak memory of each process. A variant that exceeds --limit, or that this PyTorch lacks, is reported and left
-out of later rounds. Needs only Python's standard library.
+"peak_bytes". The peer of a BERT and of a T5 is families_step.py. --python is an interpreter with PyTorch. Each round
+runs all variants of the peer (attention by plain products and fused; with --compile also compiled), then troupe.
+Rates of a shared machine vary within minutes, so only ratios within a round count, and the best variant of a round is
+its peer. Prints medians over rounds: tokens/s, the ratio, the peak memory of each process. A variant that exceeds
+--limit, or that this PyTorch lacks, is reported and left out of later rounds. Needs only Python's standard library.
 
 Models with experts choose 2 of 8 per token. Each variant of the peer then exists twice: a loop over experts, and a
 grouped product, which is in bf16 also for fp32. Weights of the chosen experts, width, and losses are the same in both
@@ -19,7 +19,7 @@ weights route the tokens. These points differ, and the script cannot remove them
 * Its GELU is exact (erf), the peer's has the tanh formula.
 * Tokens of the peer are random, those of Troupe are Megatron-LM's mock data. So loads of experts differ.
 
-A BERT and a T5 have half to all of their tokens in both programs, drawn by other random numbers. Tokens/s count padding;
+A BERT and a T5 have half to all of their tokens in both programs, by other random numbers. Tokens/s count padding;
 those of a T5 are the decoder's.
 """
 
@@ -100,7 +100,8 @@ def variants(o, m):
 
 
 def peer(o, m, kind, variant):
-    words = [o.python, PEER_OF_FAMILIES if "family" in m else o.peer, "--layers", m["layers"], "--hidden", m["hidden"], "--heads", m["heads"], "--seq", m["T"],
+    script = PEER_OF_FAMILIES if "family" in m else o.peer
+    words = [o.python, script, "--layers", m["layers"], "--hidden", m["hidden"], "--heads", m["heads"], "--seq", m["T"],
              "--vocab", m["vocab"], "--batch", m["batch"], "--dtype", kind, "--steps", o.steps + WARM_UP, "--threads",
              o.threads, *variant]
     if "family" in m:

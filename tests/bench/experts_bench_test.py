@@ -1,4 +1,4 @@
-"""Shares, loads and ratios of the benchmarks of experts and families, with a fake troupe and a fake PyTorch. Run by ctest."""
+"""Shares, loads and ratios of benchmarks beside PyTorch, with a fake troupe and a fake PyTorch. Run by ctest."""
 
 import argparse
 import array
@@ -140,6 +140,7 @@ def a_family_has_a_peer_of_its_own(folder):
 
 
 for check in [each_operation_has_a_group, a_file_has_the_weights, offsets_make_the_wanted_shares,
-              shares_and_loads_are_those_of_the_run, the_best_variant_of_the_peer_counts, a_family_has_a_peer_of_its_own]:
+              shares_and_loads_are_those_of_the_run, the_best_variant_of_the_peer_counts,
+              a_family_has_a_peer_of_its_own]:
     with tempfile.TemporaryDirectory() as place:
         check(pathlib.Path(place))

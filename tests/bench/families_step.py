@@ -1,13 +1,14 @@
 """Training steps of a BERT or a T5 in PyTorch on a processor: tokens/s and peak memory, as a JSON object.
 
-    families_step.py --family bert|t5 [--layers 12] [--hidden 768] [--heads 12] [--seq 512] [--decoder 128] [--vocab 30528]
-                     [--batch 4] [--dtype fp32|bf16] [--attention math|flash] [--compile] [--steps 12] [--threads N]
+    families_step.py --family bert|t5 [--layers 12] [--hidden 768] [--heads 12] [--seq 512] [--decoder 128]
+                     [--vocab 30528] [--batch 4] [--dtype fp32|bf16] [--attention math|flash] [--compile] [--steps 12]
+                     [--threads N]
 
-The models are those of `troupe train bert` and `troupe train t5 --t5-form v1.0`, without dropout. A BERT has norms before
-its layers and both heads. A T5 has --layers in each stack. Queries, keys and values are one product. Each text has half to
-all of its tokens, and attention sees no padding. A step has forward and backward pass, clipping and fused AdamW; bf16 is
-autocast. The first three steps are left out. Tokens are those of the BERT, or of the T5's decoder, with padding, as in
-Troupe's log. against_pytorch.py runs it. Needs PyTorch.
+The models are those of `troupe train bert` and `troupe train t5 --t5-form v1.0`, without dropout. A BERT has norms
+before its layers and both heads. A T5 has --layers in each stack. Queries, keys and values are one product. Each text
+has half to all of its tokens, and attention sees no padding. A step has forward and backward pass, clipping and fused
+AdamW; bf16 is autocast. The first three steps are left out. Tokens are those of the BERT, or of the T5's decoder, with
+padding, as in Troupe's log. against_pytorch.py runs it. Needs PyTorch.
 """
 
 import argparse
@@ -44,7 +45,8 @@ class attention(nn.Module):
         else:
             q, k, v = self.kv(x).chunk(3, -1)
         q, k, v = (y.reshape(B, -1, self.heads, C // self.heads).transpose(1, 2) for y in (q, k, v))
-        y = F.scaled_dot_product_attention(q, k, v, mask if mask.dtype == torch.bool else mask.to(q.dtype), scale=self.scale)
+        mask = mask if mask.dtype == torch.bool else mask.to(q.dtype)
+        y = F.scaled_dot_product_attention(q, k, v, mask, scale=self.scale)
         return self.out(y.transpose(1, 2).reshape(B, T, C))
 
 

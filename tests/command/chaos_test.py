@@ -123,8 +123,8 @@ def check_experts(folder):
 def check_families(folder):
     """Nodes of a BERT and of a T5 are killed."""
     for name, more in FAMILIES.items():
-        report, _ = chaos(folder, "--kills", 2, "--every-steps", 35, "--seed", 6, "--roles", "node", "--kinds", "SIGKILL",
-                          job=["train", name, *JOB[2:]], more=more)
+        report, _ = chaos(folder, "--kills", 2, "--every-steps", 35, "--seed", 6, "--roles", "node", "--kinds",
+                          "SIGKILL", job=["train", name, *JOB[2:]], more=more)
         requires(report, ["kind"], [("SIGKILL",)])
         if any(x["replaced"] != [x["victim"]] or x["lost"] for x in report["faults"]) or report["steps_lost"] != 0:
             raise wrong(f"the report on {name} is {report}")

@@ -154,8 +154,8 @@ def check_processes(folder):
 
 def check_tensors(folder):
     """Tensor ranks of replicas in two processes give the bits of one, also in narrow types."""
-    layout = ["--world-size", 4, "--tensor-model-parallel-size", 2, "--sequence-parallel", "--use-distributed-optimizer",
-              "--overlap-grad-reduce", "--overlap-param-gather", "--train-iters", 12]
+    layout = ["--world-size", 4, "--tensor-model-parallel-size", 2, "--sequence-parallel",
+              "--use-distributed-optimizer", "--overlap-grad-reduce", "--overlap-param-gather", "--train-iters", 12]
     for name in SHAPES:
         for kind in (["--bf16"], ["--fp16", "--initial-loss-scale", 4096]):
             one, two = (job(folder, *layout, *kind, base=["train", name, *training(name)], processes=n).ends()
@@ -171,8 +171,8 @@ def check_axes(folder):
                              ("has no mixture-of-experts", "--expert-tensor-parallel-size", 2),
                              ("sharded over replicas, which this build does not have", "--use-torch-fsdp2")]:
             refuses(text, "train", name, *training(name), "--world-size", 2, "--train-iters", 4, *words)
-    refuses("7 rows of stream 'encoder'", "train", "t5", *training("t5"), "--encoder-seq-length", 7, "--micro-batch-size",
-            1, "--train-iters", 4, "--tensor-model-parallel-size", 2, "--sequence-parallel")
+    refuses("7 rows of stream 'encoder'", "train", "t5", *training("t5"), "--encoder-seq-length", 7,
+            "--micro-batch-size", 1, "--train-iters", 4, "--tensor-model-parallel-size", 2, "--sequence-parallel")
 
 
 def check_resumed(folder):

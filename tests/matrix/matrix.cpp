@@ -296,7 +296,7 @@ bool judge(const std::string& row,
   const bool exact = once.digest == expected.states && once.norm == expected.norm
                      && expected.states.size() == std::size_t(job.train_iterations);
   tolerance found;
-  if (job.training.precision == runtime::dtype::f32) {  // roundings change choices of the router
+  if (job.training.precision == runtime::dtype::f32) {  // narrow types round more
     const auto& one = judged(alone);
     for (std::size_t i = 0; i < one.loss.size(); ++i) {
       found.loss = std::max(found.loss, relative(one.loss[i], expected.loss[i]));
