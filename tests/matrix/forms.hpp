@@ -8,8 +8,8 @@
 #include "tests/support/family_job.hpp"
 
 #include <cstdint>
+#include <iterator>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace troupe::matrix::forms {
