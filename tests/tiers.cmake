@@ -36,7 +36,7 @@ troupe_full("the same run over processes with another layout, transport, type or
 processes_checkpoints are in `change`"
   command/processes_sharded command/processes_tensors command/processes_formats command/processes_mapped
   command/processes_memory command/processes_refused_there command/processes_shown_as_one
-  command/processes_asked_* command/processes_any_bytes command/equality_*)
+  command/processes_asked_* command/processes_any_bytes command/own_families_tensors command/equality_*)
 
 troupe_full("the same over several hosts: hosts_same, hosts_killed and hosts_strangers are in `change`"
   command/hosts_agent_killed command/hosts_node_killed command/hosts_spare command/hosts_supervisor_*
@@ -53,6 +53,8 @@ troupe_full("campaigns of faults from outside: scenario/deaths and links_broken 
   command/chaos_* command/links_silent command/links_control* command/disks_silent command/disks_slow
   command/disks_ledger_synced command/disks_read_only_at_first command/stragglers_link command/stragglers_input
   scenario/wrong_bits)
+
+troupe_full("forms of BERT and T5 with several options: scenario/matrix has the smallest of each" scenario/matrix_forms)
 
 troupe_full("many forged files, one start of the program for each: fuzz/* sees the parsers in `change`"
   command/forged_hub command/forged_manifest command/forged_limits)

@@ -1,14 +1,14 @@
 """Compares training steps of troupe and PyTorch on this processor, with the same models, in turn.
 
-    against_pytorch.py --peer FILE --python FILE [--program FILE] [--model NAME,...] [--type fp32,bf16]
+    against_pytorch.py [--peer FILE] --python FILE [--program FILE] [--model NAME,...] [--type fp32,bf16]
                        [--rounds N] [--steps N] [--threads N] [--limit SECONDS] [--compile] [--json FILE]
 
---peer is a script that trains the same models with PyTorch and prints a JSON object with "tokens_per_second" and
-"peak_bytes". --python is an interpreter with PyTorch. Each round runs all variants of the peer (attention by plain
-products and fused; with --compile also compiled), then troupe. Rates of a shared machine vary within minutes, so only
-ratios within a round count, and the best variant of a round is its peer. Prints medians over rounds: tokens/s, the
-ratio, the peak memory of each process. A variant that exceeds --limit, or that this PyTorch lacks, is reported and left
-out of later rounds. Needs only Python's standard library.
+--peer is a script that trains the same GPTs with PyTorch and prints a JSON object with "tokens_per_second" and
+"peak_bytes". The peer of a BERT and of a T5 is families_step.py. --python is an interpreter with PyTorch. Each round
+runs all variants of the peer (attention by plain products and fused; with --compile also compiled), then troupe.
+Rates of a shared machine vary within minutes, so only ratios within a round count, and the best variant of a round is
+its peer. Prints medians over rounds: tokens/s, the ratio, the peak memory of each process. A variant that exceeds
+--limit, or that this PyTorch lacks, is reported and left out of later rounds. Needs only Python's standard library.
 
 Models with experts choose 2 of 8 per token. Each variant of the peer then exists twice: a loop over experts, and a
 grouped product, which is in bf16 also for fp32. Weights of the chosen experts, width, and losses are the same in both
@@ -18,6 +18,9 @@ weights route the tokens. These points differ, and the script cannot remove them
 * Troupe's GPT with experts has biases of queries, keys and values, and none of the product after attention.
 * Its GELU is exact (erf), the peer's has the tanh formula.
 * Tokens of the peer are random, those of Troupe are Megatron-LM's mock data. So loads of experts differ.
+
+A BERT and a T5 have half to all of their tokens in both programs, by other random numbers. Tokens/s count padding;
+those of a T5 are the decoder's.
 """
 
 import argparse
@@ -44,9 +47,14 @@ MODELS = {
     "experts": dict(layers=6, hidden=384, heads=6, T=256, vocab=65, batch=4, experts=8, chosen=2),
     "experts-llama": dict(layers=6, hidden=512, heads=8, groups=2, ffn=1024, T=256, vocab=8192, batch=4, experts=8,
                           chosen=2),
+    "bert": dict(family="bert", layers=12, hidden=768, heads=12, T=256, vocab=30528, batch=4),
+    "t5": dict(family="t5", layers=6, hidden=512, heads=8, T=512, decoder=128, vocab=32128, batch=4),
+    "tiny-bert": dict(family="bert", layers=2, hidden=32, heads=2, T=16, vocab=96, batch=2),
+    "tiny-t5": dict(family="t5", layers=2, hidden=32, heads=2, T=16, decoder=8, vocab=96, batch=2),
     "tiny": dict(layers=2, hidden=32, heads=2, T=16, vocab=65, batch=2),  # for trying this script
     "tiny-experts": dict(layers=2, hidden=32, heads=2, T=16, vocab=65, batch=2, experts=8, chosen=2),
 }
+PEER_OF_FAMILIES = pathlib.Path(__file__).resolve().with_name("families_step.py")
 NO_KERNEL = r"has no attribute '_grouped_mm'|Could not run 'aten::_grouped_mm'"  # PyTorch's words
 WARM_UP = 3  # uncounted steps of both programs
 # PyTorch is fastest if it keeps freed memory; it gets as many threads as troupe.
@@ -92,9 +100,12 @@ def variants(o, m):
 
 
 def peer(o, m, kind, variant):
-    words = [o.python, o.peer, "--layers", m["layers"], "--hidden", m["hidden"], "--heads", m["heads"], "--seq", m["T"],
+    script = PEER_OF_FAMILIES if "family" in m else o.peer
+    words = [o.python, script, "--layers", m["layers"], "--hidden", m["hidden"], "--heads", m["heads"], "--seq", m["T"],
              "--vocab", m["vocab"], "--batch", m["batch"], "--dtype", kind, "--steps", o.steps + WARM_UP, "--threads",
              o.threads, *variant]
+    if "family" in m:
+        words += ["--family", m["family"], "--decoder", m.get("decoder", 0)]
     if "groups" in m:
         words += ["--llama", "--kv-heads", m["groups"], "--ffn", m["ffn"]]
     if "experts" in m:
@@ -161,7 +172,7 @@ def processor():
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     root = pathlib.Path(__file__).resolve().parents[2]
-    a.add_argument("--peer", required=True)
+    a.add_argument("--peer")
     a.add_argument("--python", default=sys.executable)
     a.add_argument("--program", default=root / "build/release/bin/troupe")
     a.add_argument("--model", default="character,gpt2,gpt2-long,llama")
@@ -176,6 +187,8 @@ def main():
     for name in o.model.split(","):
         if name not in MODELS:
             a.error(f"there is no model '{name}'; there are: {', '.join(MODELS)}")
+        if "family" not in MODELS[name] and not o.peer:
+            a.error(f"the model '{name}' needs --peer FILE: a script that trains GPTs")
     for kind in o.type.split(","):
         if kind not in ("fp32", "bf16"):
             a.error(f"there is no type '{kind}'; there are: fp32, bf16")

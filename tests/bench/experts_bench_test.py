@@ -1,4 +1,4 @@
-"""Shares, loads and ratios of the benchmarks of experts, with a fake troupe and a fake PyTorch. Run by ctest."""
+"""Shares, loads and ratios of benchmarks beside PyTorch, with a fake troupe and a fake PyTorch. Run by ctest."""
 
 import argparse
 import array
@@ -42,6 +42,13 @@ if "grouped" in sys.argv:
     sys.exit("AttributeError: module 'torch' has no attribute '_grouped_mm'")
 assert sys.argv[sys.argv.index("--experts") + 1] == "8"
 print('{"tokens_per_second": %d, "torch": "2.0"}' % (80 if "math" in sys.argv else 50))
+'''
+
+
+PEER_OF_FAMILIES = '''import json, sys
+after = lambda name: sys.argv[sys.argv.index(name) + 1]
+assert after("--family") == "t5" and after("--seq") == "16" and after("--decoder") == "8"
+print(json.dumps({"tokens_per_second": 120 if after("--attention") == "flash" else 75}))
 '''
 
 
@@ -120,7 +127,20 @@ def the_best_variant_of_the_peer_counts(folder):
     assert set(row["left_out"]) == {"math, grouped", "fused, grouped"}, row
 
 
+def a_family_has_a_peer_of_its_own(folder):
+    peer, usual = folder / "peer.py", against_pytorch.PEER_OF_FAMILIES
+    peer.write_text(PEER_OF_FAMILIES)
+    against_pytorch.PEER_OF_FAMILIES = peer
+    o = argparse.Namespace(program=program(folder), peer=None, python=sys.executable, rounds=1, steps=2, threads=2,
+                           limit=60, compile=False)
+    row = against_pytorch.compare(o, "tiny-t5", "fp32")
+    assert usual.exists() and row["variant"] == "fused" and row["ratio"] == 150 / 120, row
+    words = against_pytorch.words_of("gpt2", against_pytorch.MODELS["tiny-t5"], 2, 2, 5)
+    assert words[1] == "t5" and "--max-position-embeddings" not in words, words
+
+
 for check in [each_operation_has_a_group, a_file_has_the_weights, offsets_make_the_wanted_shares,
-              shares_and_loads_are_those_of_the_run, the_best_variant_of_the_peer_counts]:
+              shares_and_loads_are_those_of_the_run, the_best_variant_of_the_peer_counts,
+              a_family_has_a_peer_of_its_own]:
     with tempfile.TemporaryDirectory() as place:
         check(pathlib.Path(place))

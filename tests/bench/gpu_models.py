@@ -41,11 +41,13 @@ def device_words(b, *more, choices="products.json"):
 
 
 def words_of(model, m, layers, batch, steps, more=()):
-    words = ["train", "gpt", "--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", m["vocab"],
-             "--make-vocab-size-divisible-by", 1, "--num-layers", layers, "--hidden-size", m["hidden"],
-             "--num-attention-heads", m["heads"], "--seq-length", m["T"], "--max-position-embeddings", m["T"],
+    words = ["train", m.get("family", "gpt"), "--mock-data", "--tokenizer-type", "NullTokenizer",
+             "--vocab-size", m["vocab"], "--make-vocab-size-divisible-by", 1, "--num-layers", layers,
+             "--hidden-size", m["hidden"], "--num-attention-heads", m["heads"], "--seq-length", m["T"],
              "--hidden-dropout", 0, "--attention-dropout", 0, "--micro-batch-size", batch, "--train-iters", steps,
              "--lr", 3e-4, "--weight-decay", 0.1, "--clip-grad", 1.0, "--eval-iters", 0, "--log-interval", 1, "--no-progress"]
+    words += ["--decoder-seq-length", m["decoder"], "--t5-form", "v1.0"] if "decoder" in m \
+        else ["--max-position-embeddings", m["T"]]
     if model == "llama":
         words += ["--swiglu", "--normalization", "RMSNorm", "--position-embedding-type", "rope", "--disable-bias-linear",
                   "--untie-embeddings-and-output-weights", "--group-query-attention", "--num-query-groups", m["groups"],

@@ -12,21 +12,28 @@ esac
 program=$(realpath "$1")
 faults=${2:-12}
 seeds=("${@:3}")
-job=(train gpt --mock-data --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32
+job=(--mock-data --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32
      --max-position-embeddings 32 --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --vocab-size 128
      --tokenizer-type NullTokenizer --threads-per-worker 1 --eval-iters 0 --train-iters 120)
 experts="--num-experts 4 --moe-ffn-hidden-size 64 --disable-bias-linear --moe-router-score-function sigmoid \
 --moe-router-enable-expert-bias"
-layouts=("--world-size 2 --processes 2 --pipeline-model-parallel-size 2"
-         "--world-size 2 --processes 2 --tensor-model-parallel-size 2 --sequence-parallel"
-         "--world-size 2 --processes 2 --use-distributed-optimizer"
-         "--world-size 4 --processes 4 --pipeline-model-parallel-size 2 --bf16"
-         "--world-size 4 --processes 2 --pipeline-model-parallel-size 2 --fp16"
+layouts=("gpt --world-size 2 --processes 2 --pipeline-model-parallel-size 2"
+         "gpt --world-size 2 --processes 2 --tensor-model-parallel-size 2 --sequence-parallel"
+         "gpt --world-size 2 --processes 2 --use-distributed-optimizer"
+         "gpt --world-size 4 --processes 4 --pipeline-model-parallel-size 2 --bf16"
+         "gpt --world-size 4 --processes 2 --pipeline-model-parallel-size 2 --fp16"
          # The two processes share the experts; the tensor ranks of each share the matrices of an expert.
-         "--world-size 4 --processes 2 --tensor-model-parallel-size 2 --sequence-parallel $experts \
+         "gpt --world-size 4 --processes 2 --tensor-model-parallel-size 2 --sequence-parallel $experts \
 --expert-model-parallel-size 2 --expert-tensor-parallel-size 2"
          # Both processes have stages of each copy of the model.
-         "--world-size 4 --processes 2 --pipeline-model-parallel-size 2 --pipeline-schedule dualpipe $experts --expert-model-parallel-size 2 --use-distributed-optimizer --micro-batch-size 1")
+         "gpt --world-size 4 --processes 2 --pipeline-model-parallel-size 2 --pipeline-schedule dualpipe $experts --expert-model-parallel-size 2 --use-distributed-optimizer --micro-batch-size 1"
+         "bert --world-size 2 --processes 2 --tensor-model-parallel-size 2 --sequence-parallel"
+         "bert --world-size 4 --processes 4 --pipeline-model-parallel-size 2 --use-distributed-optimizer --bf16"
+         # The second stage begins inside the encoder, then inside the decoder.
+         "t5 --decoder-seq-length 16 --world-size 4 --processes 4 --pipeline-model-parallel-size 2 \
+--pipeline-model-parallel-layout Eee|eenDttttL"
+         "t5 --decoder-seq-length 16 --world-size 4 --processes 2 --pipeline-model-parallel-size 2 --fp16 \
+--pipeline-model-parallel-layout EeeeenDtt|ttL")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
@@ -34,9 +41,9 @@ failed=0
 for seed in "${seeds[@]:-1}"; do
   for layout in "${layouts[@]}"; do
     printf 'seed %s: %s\n' "$seed" "$layout"
-    # shellcheck disable=SC2086  # a layout is several words
-    timeout 1800 "$program" chaos --kills "$faults" --every-steps 20 --seed "$seed" --roles all -- "${job[@]}" $layout \
-      >log 2>&1 || { failed=1; tail -n 40 log; }
+    # shellcheck disable=SC2086  # a layout is several words; the first one is the family
+    timeout 1800 "$program" chaos --kills "$faults" --every-steps 20 --seed "$seed" --roles all -- \
+      train "${layout%% *}" "${job[@]}" ${layout#* } >log 2>&1 || { failed=1; tail -n 40 log; }
     tail -n 3 log
   done
 done

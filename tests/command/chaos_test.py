@@ -21,6 +21,9 @@ JOB = ["train", "gpt", "--mock-data", "--num-layers", 2, "--hidden-size", 64, "-
        "--lr", 1e-3, "--vocab-size", 128, "--tokenizer-type", "NullTokenizer", "--threads-per-worker", 1,
        "--eval-iters", 0, "--world-size", 2, "--processes", 2, "--train-iters", 240]
 PIPELINE = ["--pipeline-model-parallel-size", 2]
+# Stages of other families than GPT; the second one of a T5 begins inside its decoder.
+FAMILIES = {"bert": PIPELINE,
+            "t5": ["--decoder-seq-length", 16, *PIPELINE, "--pipeline-model-parallel-layout", "EeenDt|tL"]}
 PATIENCE = 150  # timeout in seconds; only a hang reaches it
 OURS = "TROUPE_CHAOS="  # in the environment of every process of a run
 
@@ -115,6 +118,16 @@ def check_experts(folder):
     requires(report, ["kind"], [("SIGKILL",)])
     if any(x["replaced"] != [x["victim"]] or x["lost"] for x in report["faults"]) or report["steps_lost"] != 0:
         raise wrong(f"the report is {report}")
+
+
+def check_families(folder):
+    """Nodes of a BERT and of a T5 are killed."""
+    for name, more in FAMILIES.items():
+        report, _ = chaos(folder, "--kills", 2, "--every-steps", 35, "--seed", 6, "--roles", "node", "--kinds",
+                          "SIGKILL", job=["train", name, *JOB[2:]], more=more)
+        requires(report, ["kind"], [("SIGKILL",)])
+        if any(x["replaced"] != [x["victim"]] or x["lost"] for x in report["faults"]) or report["steps_lost"] != 0:
+            raise wrong(f"the report on {name} is {report}")
 
 
 def check_front(folder):

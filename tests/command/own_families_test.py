@@ -158,6 +158,29 @@ def check_processes(folder):
         one.goes_on(long, f"{name} after a death")
 
 
+def check_tensors(folder):
+    """Tensor ranks of replicas in two processes give the bits of one, also in narrow types."""
+    layout = ["--world-size", 4, "--tensor-model-parallel-size", 2, "--sequence-parallel",
+              "--use-distributed-optimizer", "--overlap-grad-reduce", "--overlap-param-gather", "--train-iters", 12]
+    for name in SHAPES:
+        for kind in (["--bf16"], ["--fp16", "--initial-loss-scale", 4096]):
+            one, two = (job(folder, *layout, *kind, base=["train", name, *training(name)], processes=n).ends()
+                        for n in (1, 2))
+            require_same(two, one, f"{name} with {kind[0]} on two processes")
+
+
+def check_axes(folder):
+    """Axes that a family does not have are refused."""
+    for name in SHAPES:
+        for text, *words in [("does not split samples", "--context-parallel-size", 2),
+                             ("has no mixture-of-experts", "--expert-model-parallel-size", 2),
+                             ("has no mixture-of-experts", "--expert-tensor-parallel-size", 2),
+                             ("sharded over replicas, which this build does not have", "--use-torch-fsdp2")]:
+            refuses(text, "train", name, *training(name), "--world-size", 2, "--train-iters", 4, *words)
+    refuses("7 rows of stream 'encoder'", "train", "t5", *training("t5"), "--encoder-seq-length", 7,
+            "--micro-batch-size", 1, "--train-iters", 4, "--tensor-model-parallel-size", 2, "--sequence-parallel")
+
+
 def check_resumed(folder):
     """A run goes on from its checkpoint under another layout with the same bits."""
     for name in families():

@@ -10,9 +10,9 @@ or hashes of generated texts. --against prints the rows that differ and exits wi
 --only TEXT runs the rows with TEXT in their name, --list prints all names.
 
 The rows: the arrangements that the matrix selects (tests/matrix), all pipeline schedules, runs that were
-stopped and resumed, also with another layout, and texts. Compare digests only on one machine: its
-instruction set and libraries decide bits. There are about 200 runs of less than a second each. Each worker
-has one thread, so the number of cores does not matter.
+stopped and resumed, also with another layout, BERTs and T5s in several layouts and types, and texts. Compare
+digests only on one machine: its instruction set and libraries decide bits. There are about 300 runs of less
+than a second each. Each worker has one thread, so the number of cores does not matter.
 """
 
 import argparse
@@ -49,10 +49,10 @@ class program:
             raise failed(f"exit {done.returncode}: {' '.join(words)}\n{done.stderr.decode()}")
         return done.stdout
 
-    def trained(self, folder, *words):
-        """Digest, loss and norm from the last line of the log of `troupe train gpt`."""
+    def trained(self, folder, *words, family="gpt"):
+        """Digest, loss and norm from the last line of the log of `troupe train FAMILY`."""
         log = folder / "log.jsonl"
-        self("train", "gpt", *words, *COMMON, "--log-file", log)
+        self("train", family, *words, *COMMON, "--log-file", log)
         last = [x for x in map(json.loads, log.read_text().splitlines()) if "state_digest" in x][-1]
         return f"{last['state_digest']} {last['lm_loss']!r} {last['grad_norm']!r}"
 
@@ -164,6 +164,7 @@ LAYOUTS = {"one": [],
            "TP2": ["--tensor-model-parallel-size", 2, "--sequence-parallel"],
            "TP2-PP2-DP2": ["--tensor-model-parallel-size", 2, "--pipeline-model-parallel-size", 2,
                            "--world-size", 8, "--use-distributed-optimizer"]}
+TYPES = [], ["--bf16"], ["--fp16", "--initial-loss-scale", 65536]
 
 
 def tensors_of(iteration):
@@ -186,10 +187,25 @@ def resumed(first, second, more):
 
 
 def resumptions():
-    for layout, more in itertools.product(LAYOUTS, ([], ["--bf16"], ["--fp16", "--initial-loss-scale", 65536])):
+    for layout, more in itertools.product(LAYOUTS, TYPES):
         yield f"resumed {' '.join([layout, *more[:1]])}", resumed(layout, layout, more)
     for first, second in itertools.permutations(LAYOUTS, 2):
         yield f"resumed {first} as {second}", resumed(first, second, [])
+
+
+# ---- other families -------------------------------------------------------------------------------
+
+FAMILIES = {"bert": ["bert"], "bert post-norm": ["bert", "--bert-post-norm"],
+            "bert one head": ["bert", "--bert-no-binary-head"],
+            **{f"t5 {form}": ["t5", "--decoder-seq-length", 12, "--t5-form", form]
+               for form in ("megatron", "v1.0", "v1.1")}}
+
+
+def families():
+    for (name, (family, *form)), layout, more in itertools.product(FAMILIES.items(), LAYOUTS, TYPES):
+        words = [*SHAPE, *MOCK, "--num-attention-heads", 4, "--train-iters", 8, *form, *LAYOUTS[layout], *more]
+        yield (f"family {' '.join([name, layout, *more[:1]])}",
+               lambda run, folder, words=words, family=family: run.trained(folder, *words, family=family))
 
 
 # ---- texts ----------------------------------------------------------------------------------------
@@ -227,6 +243,7 @@ def all_rows():
     yield from texts()
     yield from schedules()
     yield from resumptions()
+    yield from families()
     yield from arrangements()
 
 

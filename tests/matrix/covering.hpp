@@ -12,7 +12,7 @@ namespace troupe::matrix {
 
 struct factor {
   const char* name;
-  std::vector<const char*> choices;  ///< at most 8
+  std::vector<const char*> choices;  ///< at most 16
 };
 
 using choice = std::vector<int>;  ///< one choice per factor
@@ -20,7 +20,7 @@ using choice = std::vector<int>;  ///< one choice per factor
 /// Calls visit(number) for each set of `size` choices, two or three, in a row.
 template <class Visit>
 void for_each_set(const choice& x, int size, const Visit& visit) {
-  constexpr int most = 8;  // choices of a factor
+  constexpr int most = 16;  // choices of a factor
   const auto number = [&](std::size_t f) { return std::size_t(int(f) * most + x[f]); };
   const auto all = x.size() * std::size_t(most);
   for (std::size_t a = 0; a < x.size(); ++a)

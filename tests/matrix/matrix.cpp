@@ -1,12 +1,13 @@
 // Compares arrangements of workers and options with the reference trainer.
 //
 // Then compares models with experts (experts.hpp), and the models of all other families than GPT,
-// on stages of any shape (families.hpp).
+// on stages of any shape (families.hpp). Compares forms of BERT and T5 (forms.hpp) on request.
 //
 //   matrix               a selection that covers all triples of choices, of experts all pairs (run
 //                        by CI)
-//   matrix --all         all possible arrangements of up to 8 workers; of experts a selection that
-//                        covers all triples
+//   matrix --forms       only the forms of BERT and T5: a selection that covers all pairs
+//   matrix --all         all possible arrangements of up to 8 workers; of experts and forms a
+//                        selection that covers all triples
 //   matrix --only TEXT   those of --all whose row contains TEXT
 //   matrix --each N      only the first of every N: for sanitizers
 //   matrix --stop        stops at the first failure
@@ -21,13 +22,15 @@
 //                format bounds it (tolerance.hpp)
 //   of allowed   the used share of the tolerance
 //
-// Columns `twice` and `bits` of experts are the same over 6 steps. The expected bits are those of
-// the reference trainer on as many ranks, or on one worker where these are promised (SUMS-1).
-// `loss` and `norm` compare this trainer in f32 with one worker over the same steps.
+// Columns `twice` and `bits` of experts and forms are the same over 6 steps. The expected bits are
+// those of the reference trainer on as many ranks; of experts on one worker where these are
+// promised (SUMS-1). `loss` and `norm` compare this trainer in f32 with one worker over the same
+// steps.
 
 #include "tests/matrix/arrangements.hpp"
 #include "tests/matrix/experts.hpp"
 #include "tests/matrix/families.hpp"
+#include "tests/matrix/forms.hpp"
 #include "tests/matrix/tolerance.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -259,59 +262,81 @@ struct judged_run {
   }
 };
 
-/// The reference trainer of a job of experts, on its ranks.
-const judged_run& judged(const choice& x, const runtime::training_job& job) {
-  static std::map<std::vector<int>, judged_run> known;
+/// The reference trainer of a job, on its ranks.
+const judged_run& judged(const runtime::training_job& job) {
+  static std::map<std::string, judged_run> known;
   const auto on = tests::reference_layout_of(job);
-  const std::vector<int> key = {on.tensor,
-                                on.data,
-                                on.expert,
-                                on.expert_tensor,
-                                int(on.expert_sums),
-                                int(job.training.batch.data_parallel),
-                                int(job.training.batch.micro),
-                                x[experts::model],
-                                x[experts::type]};
+  const auto key = fmt::format("{} {} {} {} {} {} {} {} {} {}",
+                               runtime::to_json(job.training.model),
+                               to_string(job.training.precision),
+                               job.training.batch.data_parallel,
+                               job.training.batch.micro,
+                               on.tensor,
+                               on.sequence_parallel,
+                               on.data,
+                               on.expert,
+                               on.expert_tensor,
+                               int(on.expert_sums));
   const auto found = known.find(key);
   return found != known.end() ? found->second : known.emplace(key, job).first->second;
 }
 
-bool judge_experts(const choice& x) {
-  const auto row = experts::arrangements().text(x);
-  try {
-    const auto job = experts::job_of(x);
-    if (const auto wrong = runtime::validate(job); !wrong.empty())
-      throw runtime::input_error("{}", wrong.front());
-    const auto once = run_freely(job, false), again = run_freely(job, true);
-    const auto& expected = judged(x, experts::judge_of(job));
-    const bool repeated = once.digest == again.digest;
-    const bool exact = once.digest == expected.states && once.norm == expected.norm
-                       && expected.states.size() == std::size_t(job.train_iterations);
-    // The promise for other ranks: ten times the largest differences seen (layouts.md). With rows
-    // on the wrong rank losses differ by 1e-5. In bf16 roundings change choices of the router.
-    tolerance found;
-    const auto& alone = judged(x, experts::on_one_worker(job));
-    for (std::size_t i = 0; x[experts::type] == 0 && i < alone.loss.size(); ++i) {
-      found.loss = std::max(found.loss, relative(alone.loss[i], expected.loss[i]));
-      found.norm = std::max(found.norm, relative(alone.norm[i], expected.norm[i]));
+/// Judges a row of a table. `bits`: the job whose reference trainer has the expected bits. `alone`:
+/// the same model and batch on one worker, with losses and norms that differ by at most `allowed`.
+bool judge(const std::string& row,
+           const runtime::training_job& job,
+           const runtime::training_job& bits,
+           const runtime::training_job& alone,
+           tolerance allowed) {
+  if (const auto wrong = runtime::validate(job); !wrong.empty())
+    throw runtime::input_error("{}", wrong.front());
+  const auto once = run_freely(job, false), again = run_freely(job, true);
+  const auto& expected = judged(bits);
+  const bool repeated = once.digest == again.digest;
+  const bool exact = once.digest == expected.states && once.norm == expected.norm
+                     && expected.states.size() == std::size_t(job.train_iterations);
+  tolerance found;
+  if (job.training.precision == runtime::dtype::f32) {  // narrow types round more
+    const auto& one = judged(alone);
+    for (std::size_t i = 0; i < one.loss.size(); ++i) {
+      found.loss = std::max(found.loss, relative(one.loss[i], expected.loss[i]));
+      found.norm = std::max(found.norm, relative(one.norm[i], expected.norm[i]));
     }
-    const bool good = repeated && exact && found.loss <= 1e-6 && found.norm <= 2e-5;
-    std::printf("%s  %-5s  %-5s  %.1e  %.1e  %s\n",
-                row.c_str(),
-                told(repeated),
-                told(exact),
-                found.loss,
-                found.norm,
-                good ? "ok" : "FAILED");
-    return good;
-  } catch (const std::exception& failure) {
-    std::printf("%s  FAILED: %s\n", row.c_str(), failure.what());
-    return false;
   }
+  const bool good = repeated && exact && found.loss <= allowed.loss && found.norm <= allowed.norm;
+  std::printf("%s  %-5s  %-5s  %.1e  %.1e  %s\n",
+              row.c_str(),
+              told(repeated),
+              told(exact),
+              found.loss,
+              found.norm,
+              good ? "ok" : "FAILED");
+  return good;
+}
+
+/// The promise for other ranks is ten times the largest differences seen (layouts.md). With rows on
+/// the wrong rank losses differ by 1e-5.
+bool judge_experts(const choice& x) {
+  const auto job = experts::job_of(x);
+  return judge(experts::arrangements().text(x),
+               job,
+               experts::judge_of(job),
+               experts::on_one_worker(job),
+               {.loss = 1e-6, .norm = 2e-5});
+}
+
+/// The bounds are those of the golden runs (tests/golden/bert, tests/golden/t5).
+bool judge_form(const choice& x) {
+  const auto job = forms::job_of(x);
+  return judge(forms::arrangements().text(x),
+               job,
+               tests::with_copies_as_replicas(job),
+               experts::on_one_worker(job),
+               {.loss = 1e-5, .norm = 1e-4});
 }
 
 struct wish {
-  bool all = false, stop = false;
+  bool all = false, stop = false, forms = false;
   int each = 1;
   std::string only;
 };
@@ -341,12 +366,33 @@ void judge_families(const wish& what, tally& to) {
   }
 }
 
-void judge_experts(const wish& what, tally& to) {
-  const auto& table = experts::arrangements();
+void judge_table(const choice_table& table,
+                 bool (*judge_row)(const choice&),
+                 const wish& what,
+                 tally& to) {
   std::printf("%s  twice  bits   loss     norm\n", table.heading().c_str());
-  for (const auto& x : table.covering(what.all ? 3 : 2))
+  for (const auto& x : table.covering(what.all ? 3 : 2)) {
+    const auto row = table.text(x);
+    if (!to.takes(what, row))
+      continue;
+    try {
+      to.add(judge_row(x));
+    } catch (const std::exception& failure) {
+      std::printf("%s  FAILED: %s\n", row.c_str(), failure.what());
+      to.add(false);
+    }
+  }
+}
+
+/// GPTs against the reference trainer. Returns the largest used share of the tolerance.
+double judge_gpts(const wish& what, tally& to) {
+  const auto& table = arrangements();
+  std::printf("%s  init   twice  bits   loss     norm     of allowed\n", table.heading().c_str());
+  double used = 0;
+  for (const auto& x : what.all ? table.every() : table.covering(3))
     if (to.takes(what, table.text(x)))
-      to.add(judge_experts(x));
+      to.add(judge(x, used));
+  return used;
 }
 
 }  // namespace
@@ -357,6 +403,8 @@ int main(int argc, char** argv) {
     const std::string_view word = argv[i];
     if (word == "--all") {
       what.all = true;
+    } else if (word == "--forms") {
+      what.forms = true;
     } else if (word == "--stop") {
       what.stop = true;
     } else if (word == "--each" && i + 1 < argc && std::atoi(argv[i + 1]) > 0) {
@@ -365,19 +413,19 @@ int main(int argc, char** argv) {
       what.only = argv[++i];
       what.all = true;
     } else {
-      std::fprintf(stderr, "usage: matrix [--all | --only TEXT] [--each N] [--stop]\n");
+      std::fprintf(stderr, "usage: matrix [--forms] [--all | --only TEXT] [--each N] [--stop]\n");
       return 2;
     }
   }
-  std::printf("%s  init   twice  bits   loss     norm     of allowed\n",
-              arrangements().heading().c_str());
   tally all;
   double used = 0;
-  for (const auto& x : what.all ? arrangements().every() : arrangements().covering(3))
-    if (all.takes(what, arrangements().text(x)))
-      all.add(judge(x, used));
-  judge_experts(what, all);
-  judge_families(what, all);
+  if (!what.forms) {
+    used = judge_gpts(what, all);
+    judge_table(experts::arrangements(), judge_experts, what, all);
+    judge_families(what, all);
+  }
+  if (what.forms || what.all)
+    judge_table(forms::arrangements(), judge_form, what, all);
   std::printf("%d arrangements, %d failed; at most %.1f %% of the tolerance was used\n",
               all.done,
               all.failed,

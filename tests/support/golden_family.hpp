@@ -137,6 +137,10 @@ inline void check_steps(const golden_family& model,
     std::map<std::string, double> losses{{"lm loss", report.loss}};
     for (const auto& x : report.losses)
       losses[x.name] = x.mean;
+    std::size_t told = 0;
+    for (const auto& [field, value] : expected.items())
+      told += field.ends_with("_loss") ? 1 : 0;
+    CHECK(losses.size() == told);
     for (const auto& [name, found] : losses) {
       const double loss = expected.at(field_of(name));
       CAPTURE(name, found, loss);
