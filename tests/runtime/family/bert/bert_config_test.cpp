@@ -184,7 +184,9 @@ TEST_CASE("a BERT that the Hub cannot say is refused", "[bert]") {
 
 TEST_CASE("a config.json of another kind of BERT is refused with the field", "[bert]") {
   const auto [field, value, told] = GENERATE(table<const char*, nlohmann::json, const char*>(
-      {{"architectures", nlohmann::json::array({"BertModel"}), "BertForPreTraining"},
+      {{"architectures",
+        nlohmann::json::array({"BertForTokenClassification"}),
+        "BertForPreTraining"},
        {"hidden_act", "swish", "gelu_new"},
        {"is_decoder", true, "is_decoder"},
        {"position_embedding_type", "relative_key", "absolute"},
