@@ -241,7 +241,7 @@ class bert final : public model_family {
     contradictions found(hub, wrong);
     compare_members(said, out, json_value(to_json(there)), "", given, may_differ, found);
     take(given, "model.sequence", out.sequence, said.sequence);
-    take(given, "model.binary_head", out.binary_head, said.binary_head);
+    out.binary_head = out.binary_head && said.binary_head;  // a flag can only leave it out
     take(given, "model.hidden_dropout", out.hidden_dropout, said.hidden_dropout);
     take(given, "model.attention_dropout", out.attention_dropout, said.attention_dropout);
     out.init_std = said.init_std;

@@ -13,6 +13,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -86,6 +87,36 @@ TEST_CASE("a BertModel has the parameters of a BERT for pre-training without its
                                  "lm_head.layer_norm.weight",
                                  "lm_head.layer_norm.bias",
                                  "output_layer.bias"});
+}
+
+TEST_CASE("the tensors of a BertModel have the names of transformers 5.24", "[checkpoint][bert]") {
+  auto x = exportable_bert();
+  x.layers = 1;
+  x.post_norm = GENERATE(true, false);
+  std::set<std::string> expected = {"embeddings.word_embeddings.weight",
+                                    "embeddings.position_embeddings.weight",
+                                    "embeddings.token_type_embeddings.weight"};
+  std::vector<std::string> layers = {"attention.self.query",
+                                     "attention.self.key",
+                                     "attention.self.value",
+                                     "attention.output.dense",
+                                     "intermediate.dense",
+                                     "output.dense"};
+  for (const auto* norm : x.post_norm ? std::array{"attention.output.LayerNorm", "output.LayerNorm"}
+                                      : std::array{"attention.ln", "ln"})
+    layers.emplace_back(norm);
+  for (auto& name : layers)
+    name.insert(0, "encoder.layer.0.");
+  layers.emplace_back(x.post_norm ? "embeddings.LayerNorm" : "encoder.ln");
+  layers.emplace_back("pooler.dense");
+  for (const auto& name : layers)
+    for (const auto* kind : {".weight", ".bias"})
+      expected.insert(name + kind);
+  CHECK(expected.size() == 23);
+  std::set<std::string> names;
+  for (const auto& tensor : hub_tensors(x, hub_parts::body))
+    names.insert(tensor.name);
+  CHECK(names == expected);
 }
 
 TEST_CASE("the heads that a BertModel lacks begin with initial values", "[checkpoint][bert]") {

@@ -188,6 +188,22 @@ TEST_CASE("config.json of a T5 gives the model back", "[t5]") {
   CHECK(&hub_config(hub.config_json(model), "config.json").family() == &t5_family());
 }
 
+TEST_CASE("a T5 of transformers 5 says apart from the tie if its output layer is scaled", "[t5]") {
+  const auto& hub = *t5_family().hub();
+  auto config = json_value(hub.config_json(small_t5("v1.0")));
+  config["scale_decoder_outputs"] = false;
+  const auto read = hub.model_of(json_text(config), "'config.json'").as<t5_config>();
+  CHECK(read.tied_embeddings);
+  CHECK_FALSE(read.head_scaled);
+  CHECK_FALSE(hub.is_same_function(read, small_t5("v1.0")));
+  config.erase("scale_decoder_outputs");  // as older files
+  CHECK(hub.model_of(json_text(config), "'config.json'").as<t5_config>().head_scaled);
+  config["tie_word_embeddings"] = false;
+  CHECK_FALSE(hub.model_of(json_text(config), "'config.json'").as<t5_config>().head_scaled);
+  config["scale_decoder_outputs"] = true;
+  CHECK_THROWS_AS(hub.model_of(json_text(config), "'config.json'"), input_error);
+}
+
 TEST_CASE("a T5 that no model of the Hub is, is refused with what that needs", "[t5]") {
   const auto& hub = *t5_family().hub();
   CHECK_THROWS_WITH(hub.config_json(small_t5("megatron")),
