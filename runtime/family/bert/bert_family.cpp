@@ -42,7 +42,7 @@ bool may_differ(std::string_view member) {
          || member.starts_with("task.");
 }
 
-layer_outline layer_of(const bert_config& c) {
+layer_outline bert_layer_outline(const bert_config& c) {
   return outline_of({.hidden = double(c.hidden),
                      .attention_width = double(c.hidden),
                      .heads = double(c.heads),
@@ -191,7 +191,7 @@ class bert final : public model_family {
                          .positions = double(x.positions + x.types),
                          .tied = true,
                          .drops = has_dropout(model),
-                         .kinds = {layer_of(x)},
+                         .kinds = {bert_layer_outline(x)},
                          .layers = std::vector<int>(std::size_t(x.layers), 0)};
   }
 

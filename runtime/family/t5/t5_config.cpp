@@ -4,7 +4,6 @@
 #include "runtime/family/size_rules.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -99,7 +98,7 @@ void validate_numbers(const t5_config& x, sentences& out) {
 }
 
 /// Without vectors.
-double parameters_of(const t5_config& x) {
+double t5_parameters(const t5_config& x) {
   const double C = double(x.hidden), attention = 4 * double(x.heads) * double(x.head_size);
   const double feed_forward = (named(x.activation)->value.gated ? 3 : 2) * double(x.ffn);
   return C
@@ -151,7 +150,7 @@ std::vector<std::string> validate(const t5_config& config) {
                     largest_size / 4));
   if (!out.empty())
     return out;
-  require_parameters(parameters_of(config), "encoder_layers", out);
+  require_parameters(t5_parameters(config), "encoder_layers", out);
   return out;
 }
 

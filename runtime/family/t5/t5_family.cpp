@@ -21,7 +21,7 @@ const t5_asked& t5_asked_of(const std::any& asked) {
 }
 
 /// Per token of the decoder: a row of the encoder counts as often as its stream is longer.
-layer_outline layer_of(const t5_config& x, bool decoder, double longer) {
+layer_outline t5_layer_outline(const t5_config& x, bool decoder, double longer) {
   const double encoded = double(x.encoder_sequence);
   return outline_of({.hidden = double(x.hidden),
                      .attention_width = double(x.attention_width()),
@@ -179,14 +179,15 @@ class t5 final : public model_family {
   std::optional<model_outline> outline(const model_description& model) const override {
     const auto& x = t5_of(model);
     const double longer = double(x.encoder_sequence) / double(x.decoder_sequence);
-    model_outline out{.hidden = double(x.hidden),
-                      .sequence = double(x.decoder_sequence),
-                      .vocabulary = double(x.padded_vocabulary),
-                      .positions = x.is_relative() ? 0 : double(x.positions),
-                      .tied = x.tied_embeddings,
-                      .drops = has_dropout(model),
-                      .kinds = {layer_of(x, false, longer), layer_of(x, true, longer)},
-                      .layers = {}};
+    model_outline out{
+        .hidden = double(x.hidden),
+        .sequence = double(x.decoder_sequence),
+        .vocabulary = double(x.padded_vocabulary),
+        .positions = x.is_relative() ? 0 : double(x.positions),
+        .tied = x.tied_embeddings,
+        .drops = has_dropout(model),
+        .kinds = {t5_layer_outline(x, false, longer), t5_layer_outline(x, true, longer)},
+        .layers = {}};
     out.layers.assign(std::size_t(x.encoder_layers), 0);
     out.layers.insert(out.layers.end(), std::size_t(x.decoder_layers), 1);
     return out;
