@@ -21,19 +21,16 @@ constexpr std::pair<std::string_view, activation> hub_activations[]
 
 constexpr std::string_view body_prefix = "bert.";  // which files of the body alone lack
 
-/// False for the head of tokens alone. Files of the body lack heads, which begin anew.
-bool has_binary_head(const hub_fields& in, std::string_view title) {
+/// The end of the architecture's name: "ForPreTraining", "ForMaskedLM" (without a binary head) or
+/// "Model" (without both heads, which begin anew).
+std::string_view heads_in(const hub_fields& in, std::string_view title) {
   const auto* const found = in.find("architectures");
-  const auto name
-      = found != nullptr && found->is_array() && found->size() == 1 && found->front().is_string()
-            ? found->front().get<std::string>()
-            : std::string();
-  const auto is = [&](const char* end) { return name == std::string(title) + end; };
-  if (!is("ForPreTraining") && !is("ForMaskedLM") && !is("Model"))
-    in.refuse("architectures",
-              fmt::format("one of [\"{0}ForPreTraining\"], [\"{0}ForMaskedLM\"] and [\"{0}Model\"]",
-                          title));
-  return !is("ForMaskedLM");
+  for (const std::string_view heads : {"ForPreTraining", "ForMaskedLM", "Model"})
+    if (found != nullptr && *found == nlohmann::json::array({fmt::format("{}{}", title, heads)}))
+      return heads;
+  in.refuse("architectures",
+            fmt::format("one of [\"{0}ForPreTraining\"], [\"{0}ForMaskedLM\"] and [\"{0}Model\"]",
+                        title));
 }
 
 /// Names of the classes of texts, by number. Choices have none.
@@ -85,7 +82,8 @@ class bert_translation final : public hub_translation {
     in.require("tie_word_embeddings", true);
     bert_config x;
     x.post_norm = in.text("model_type", "") == "bert";
-    x.binary_head = has_binary_head(in, title_of(x));
+    const auto heads = heads_in(in, title_of(x));
+    x.binary_head = heads != "ForMaskedLM";
     x.layers = in.size("num_hidden_layers");
     x.hidden = in.size("hidden_size");
     x.heads = in.size("num_attention_heads");
@@ -98,7 +96,9 @@ class bert_translation final : public hub_translation {
         = std::ranges::find(hub_activations, name, &std::pair<std::string_view, activation>::first);
     if (kind == std::end(hub_activations))
       in.refuse("hidden_act", R"("gelu", "gelu_new" or "gelu_pytorch_tanh")");
-    x.activation = x.head_activation = kind->second;
+    x.activation = kind->second;
+    if (heads != "Model")
+      x.head_activation = x.activation;
     x.norm_epsilon = in.number("layer_norm_eps", 1e-12);
     x.init_std = in.number("initializer_range", 0.02);
     x.hidden_dropout = x.attention_dropout = 0;
