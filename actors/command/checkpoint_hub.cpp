@@ -8,6 +8,7 @@
 #include "actors/command/tokenizer_flags.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/hub_export.hpp"
+#include "runtime/checkpoint/initial_parameters.hpp"
 #include "runtime/checkpoint/listing.hpp"
 #include "runtime/checkpoint/own_parameters.hpp"
 #include "runtime/checkpoint/same_extension.hpp"
@@ -32,6 +33,7 @@ struct export_flags {
   fs::path hub, tokenizer;
   std::string type = "float32";
   double shard_gigabytes = 5;
+  bool body = false;
 };
 
 struct import_flags {
@@ -84,6 +86,7 @@ int export_to_hub(const export_flags& flags) {
   what.type = flags.type == "bfloat16"  ? runtime::stored_type::bf16
               : flags.type == "float16" ? runtime::stored_type::f16
                                         : runtime::stored_type::f32;
+  what.parts = flags.body ? runtime::hub_parts::body : runtime::hub_parts::all;
   what.shard_bytes = std::uint64_t(flags.shard_gigabytes * 1e9);
   what.origin
       = runtime::kept_hub_origin(fs::absolute(from.folder()).lexically_normal().parent_path());
@@ -129,6 +132,7 @@ int import_from_hub(import_flags& flags) {
     flags.tokenizer
         = hub_or_local_folder("--tokenizer", flags.tokenizer, runtime::hub_files::tokenizer);
   const auto model = runtime::read_hub_model(flags.hub);
+  const runtime::initial_parameters begun(model.config());
   const auto description = tokenizer_of(flags, model);
   const nlohmann::json identity
       = {{"imported_from", runtime::text_or_bytes(fs::absolute(flags.hub).string())},
@@ -147,6 +151,9 @@ int import_from_hub(import_flags& flags) {
         });
   }
   print_page("wrote '{}': {} parameters\n", folder.string(), count);
+  const auto has = [&](std::string_view name) { return model.has(name); };
+  if (const auto told = begun.told(has, flags.hub.string()); !told.empty())
+    print_page("{}\n", told);
   if (identity["tokenizer"]["type"] == runtime::null_tokenizer::type_name)
     print_page(
         "'{}' has no tokenizer.json or vocab.json, so texts are written as ids; if you have one, "
@@ -169,6 +176,10 @@ void add_export(command_line& to) {
              "Output folder: gets config.json, safetensors files, and the tokenizer if it is "
              "byte-level BPE. It must not exist yet.",
              text(flags->hub));
+  line.toggle("--body",
+              "Leaves out the heads, of pre-training or of a task: the folder of a BertModel or "
+              "MegatronBertModel.",
+              [flags] { flags->body = true; });
   line.value(
       {.name = "--dtype",
        .type = "NAME",
@@ -186,9 +197,8 @@ void add_export(command_line& to) {
              "checkpoint.",
              text(flags->tokenizer));
   line.note(
-      "Writes a GPT-2, Llama, Mistral, Mixtral, Qwen, OLMoE or DeepSeek, whichever computes the "
-      "same function. "
-      "Refuses other models with the reason.");
+      "Writes a GPT-2, Llama, Mistral, Mixtral, Qwen, OLMoE, DeepSeek, BERT, MegatronBERT or T5, "
+      "whichever computes the same function. Refuses other models with the reason.");
   line.note("Example: troupe checkpoint export runs/a/checkpoints --hf my-model");
   line.runs([flags] { return export_to_hub(*flags); });
 }
@@ -200,14 +210,15 @@ void add_import(command_line& to) {
       "--hf",
       "DIR",
       "Input folder: config.json and safetensors files of a GPT-2, Llama, Mistral, Mixtral, Qwen, "
-      "OLMoE or DeepSeek; or a model of the Hub as ORG/NAME or ORG/NAME@REVISION, which is "
+      "OLMoE, DeepSeek, BERT, MegatronBERT or T5; or a model of the Hub as ORG/NAME or "
+      "ORG/NAME@REVISION, which is "
       "downloaded.",
       text(flags->hub));
   line.value(
       "--save",
       "DIR",
       "Folder for the checkpoint, which is iteration 0 without moments; for `troupe generate "
-      "--load`, `troupe eval --load`, or `troupe train gpt --load DIR --finetune`.",
+      "--load`, `troupe eval --load`, or `troupe train FAMILY --load DIR --finetune`.",
       text(flags->save));
   line.value(
       "--tokenizer",
@@ -216,8 +227,8 @@ void add_import(command_line& to) {
       "folder.",
       text(flags->tokenizer));
   line.note(
-      "Training can also start from the folder itself: troupe train gpt --load-hf DIR, which takes "
-      "the shape of the model from it.");
+      "Training can also start from the folder itself: troupe train FAMILY --load-hf DIR, which "
+      "takes the shape of the model from it.");
   line.runs([flags] { return import_from_hub(*flags); });
 }
 

@@ -149,10 +149,19 @@ void fill_from(runtime::worker& to, const runtime::checkpoint_reader& from, bool
       moments);
 }
 
-/// Sets the source from which workers load the job's initial state.
+/// Tells, in the first process, which parameters begin with initial values.
+void tell_of_new(const runtime::initial_parameters& begun,
+                 const std::function<bool(std::string_view)>& has,
+                 const fs::path& from) {
+  if (const auto told = begun.told(has, from.string()); !told.empty())
+    runtime::log_info(" {}", told);
+}
+
+/// Sets the source from which workers load the job's initial state. `tells`: in the first process.
 void add_start_state(node_context& to,
                      const runtime::training_job& job,
                      const messages::job_description& told,
+                     bool tells,
                      std::shared_ptr<const runtime::checkpoint_reader> from = {}) {
   if (!told.start.empty()) {
     if (!from)
@@ -183,6 +192,9 @@ void add_start_state(node_context& to,
   if (!where.pretrained.empty()) {
     const std::shared_ptr<const runtime::checkpoint_reader> pretrained
         = runtime::open_model(where.pretrained);
+    if (tells)
+      tell_of_new(
+          *begun, [&](auto name) { return pretrained->has(name); }, where.pretrained);
     to.restore = [pretrained, begun](runtime::worker& by) {
       by.restore(
           [&](const runtime::state_shard& x) {
@@ -195,8 +207,11 @@ void add_start_state(node_context& to,
     };
     return;
   }
-  const auto hub = std::make_shared<const runtime::hub_model>(
-      runtime::read_hub_model(job.checkpoints.load_hub));
+  const auto hub
+      = std::make_shared<const runtime::hub_model>(runtime::read_hub_model(where.load_hub));
+  if (tells)
+    tell_of_new(
+        *begun, [&](auto name) { return hub->has(name); }, where.load_hub);
   to.restore = [hub, begun, from = where.load_hub.string()](runtime::worker& by) {
     by.restore(
         [&](const runtime::state_shard& x) {
@@ -225,12 +240,12 @@ void load_state(runtime::training_job& job, prepared_job& out, const runtime::ca
                        : start.iteration > 0                                     ? "resuming "
                                                                                  : "starting ";
     runtime::log_info(" {}{}", verb, start.text);
-    return add_start_state(*out.node, job, out.description, from);
+    return add_start_state(*out.node, job, out.description, true, from);
   }
   if (!where.load.empty())
     runtime::log_info(" no checkpoint in {} yet", where.load.string());
   runtime::log_info(" {} {}", job.skip_train ? "evaluating" : "starting", start.text);
-  add_start_state(*out.node, job, out.description);
+  add_start_state(*out.node, job, out.description, true);
 }
 
 void find_matrix_rate(const runtime::training_job& job, messages::job_description& out) {
@@ -354,7 +369,7 @@ std::shared_ptr<node_context> prepare_process(const messages::job_description& t
   inject(*out, job.faults);
   add_recorders(*out, job);
   open_parts(job, told, *out, {});
-  add_start_state(*out, job, told);
+  add_start_state(*out, job, told, false);
   add_saved_states(*out, told);
   add_local_states(*out, job, told);
   add_gpu_meter(*out, *opened, who.process);

@@ -33,7 +33,8 @@ class hub_model {
  public:
   const model_description& config() const { return config_; }
 
-  /// All parameters by Troupe's names; "output_layer.weight" only if it is not tied.
+  /// The parameters in the files by Troupe's names; "output_layer.weight" only if it is not tied.
+  /// Those of heads may be missing, or be further ones (hub_translation::recipes).
   const std::vector<hub_recipe>& parameters() const { return recipes_; }
   bool has(std::string_view name) const;
   /// Throws broken_promise if there is no such parameter.
@@ -82,6 +83,7 @@ hub_model read_hub_model(const std::filesystem::path& dir);
 void require_no_checkpoints(const std::filesystem::path& dir);
 
 /// Saves the parameters as checkpoint of iteration 0 in `dir`, without moments. Returns its folder.
+/// Those that the files lack have the initial_parameters of the default seed.
 /// `lock` locks `dir`. `identity` is a JSON object. `advance` receives the number of parameters
 /// written so far. One file is in memory at a time. It has at most `elements_of_file` elements, or
 /// one matrix. Throws input_error if `dir` has checkpoints. Throws io_error.

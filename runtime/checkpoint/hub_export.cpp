@@ -198,16 +198,21 @@ void write_index(const fs::path& path,
 
 }  // namespace
 
-std::vector<hub_tensor> hub_tensors(const model_description& model) {
+std::vector<hub_tensor> hub_tensors(const model_description& model, hub_parts parts) {
+  const auto& translation = translation_of(model);
   std::vector<hub_tensor> out;
   std::unordered_map<std::string, std::size_t> places;
-  for (const auto& recipe : translation_of(model).recipes(model, {})) {
+  for (const auto& recipe : translation.recipes(model, {})) {
     std::int64_t first = 0;
     for (const auto& rows : recipe.rows) {
-      const auto [place, is_new] = places.emplace(rows.source, out.size());
+      const auto name
+          = parts == hub_parts::all ? rows.source : translation.name_in_body(rows.source);
+      if (name.empty())
+        continue;
+      const auto [place, is_new] = places.emplace(name, out.size());
       if (is_new)
         out.push_back(
-            {rows.source, source_extents(recipe, rows), recipe.transposed, {}, recipe.stays_f32});
+            {name, source_extents(recipe, rows), recipe.transposed, {}, recipe.stays_f32});
       out[place->second].pieces.push_back(
           {recipe.name, recipe.extents, first, rows.first, rows.count});
       first += rows.count;
@@ -218,8 +223,15 @@ std::vector<hub_tensor> hub_tensors(const model_description& model) {
 
 std::string hub_config_json(const model_description& model,
                             std::optional<std::int32_t> end_of_document,
-                            stored_type type) {
-  auto out = ordered_json_value(translation_of(model).config_json(model));
+                            stored_type type,
+                            hub_parts parts) {
+  const auto& translation = translation_of(model);
+  const auto json
+      = parts == hub_parts::all ? translation.config_json(model) : translation.body_json(model);
+  if (json.empty())
+    throw input_error("the Hub has no model without heads of the family '{}': export all of it",
+                      model.family().name());
+  auto out = ordered_json_value(json);
   out["torch_dtype"] = type == stored_type::bf16  ? "bfloat16"
                        : type == stored_type::f16 ? "float16"
                                                   : "float32";
@@ -232,7 +244,7 @@ std::string hub_config_json(const model_description& model,
 
 std::uint64_t hub_bytes(const hub_export& what) {
   std::uint64_t bytes = 0;
-  for (const auto& x : hub_tensors(what.model))
+  for (const auto& x : hub_tensors(what.model, what.parts))
     bytes += bytes_of(x, what);
   return bytes;
 }
@@ -242,11 +254,13 @@ void write_hub_model(const fs::path& dir,
                      const hub_source& read,
                      const std::function<void(std::uint64_t)>& advance) {
   const bool returned = describes(what.origin, what.model);
-  const auto config = returned ? returned_config(what.origin, what.model, what.added_end, what.type)
-                               : hub_config_json(what.model, what.end_of_document, what.type);
+  const auto config
+      = returned ? returned_config(
+            what.origin, hub_config_json(what.model, {}, what.type, what.parts), what.added_end)
+                 : hub_config_json(what.model, what.end_of_document, what.type, what.parts);
   const auto generation
       = returned ? returned_generation_config(what.origin, what.added_end) : std::string();
-  const auto tensors = hub_tensors(what.model);
+  const auto tensors = hub_tensors(what.model, what.parts);
   const auto files = files_of(tensors, what);
   staged_folder folder(fs::absolute(dir).lexically_normal());
   std::uint64_t done = 0;

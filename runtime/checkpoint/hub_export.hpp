@@ -36,9 +36,13 @@ struct hub_tensor {
   bool stays_f32 = false;  ///< see hub_recipe
 };
 
+/// The parts of a model that an export writes.
+enum class hub_parts : std::uint8_t { all, body };  ///< body: without heads
+
 /// Returns all Hub tensors in model order, from the family's recipes. Models that `hub_config_json`
 /// rejects have none.
-std::vector<hub_tensor> hub_tensors(const model_description& model);
+std::vector<hub_tensor> hub_tensors(const model_description& model,
+                                    hub_parts parts = hub_parts::all);
 
 /// Returns the config.json of a Hub model with the same function. `end_of_document` becomes bos and
 /// eos id; `type` is the type in the files. hub_config reads back the same model, except dropouts,
@@ -46,7 +50,8 @@ std::vector<hub_tensor> hub_tensors(const model_description& model);
 /// supports.
 std::string hub_config_json(const model_description& model,
                             std::optional<std::int32_t> end_of_document = {},
-                            stored_type type = stored_type::f32);
+                            stored_type type = stored_type::f32,
+                            hub_parts parts = hub_parts::all);
 
 /// Fills a box of a parameter, row-major.
 using hub_source
@@ -55,6 +60,7 @@ using hub_source
 struct hub_export {
   model_description model;
   std::optional<std::int32_t> end_of_document;
+  hub_parts parts = hub_parts::all;
   stored_type type = stored_type::f32;           ///< f32, bf16 or f16, rounded to nearest
   std::uint64_t shard_bytes = 5'000'000'000;     ///< maximum size of a file with several tensors
   std::filesystem::path vocab_file, merge_file;  ///< of a byte-level BPE, or empty

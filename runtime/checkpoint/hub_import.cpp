@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/folder.hpp"
 #include "runtime/checkpoint/hub.hpp"
+#include "runtime/checkpoint/initial_parameters.hpp"
 #include "runtime/core/error.hpp"
 
 #include <algorithm>
@@ -82,7 +83,14 @@ fs::path save_hub_model(const hub_model& model,
   checkpoint_manifest manifest;
   manifest.model = model.config();
   manifest.identity = identity;
-  const auto files = files_of(model.parameters(), elements_of_file);
+  const initial_parameters begun(model.config());
+  std::vector<hub_recipe> parameters;
+  for (const auto& x : model.parameters())
+    if (begun.find(x.name) != nullptr)
+      parameters.push_back(x);
+  for (const auto* x : begun.lacking([&](std::string_view name) { return model.has(name); }))
+    parameters.push_back({.name = x->name, .extents = whole_extents(*x), .rows = {}});
+  const auto files = files_of(parameters, elements_of_file);
   std::uint64_t done = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {
     std::vector<std::vector<float>> elements;
@@ -90,7 +98,10 @@ fs::path save_hub_model(const hub_model& model,
     for (const auto& [parameter, part] : files[i]) {
       const auto& x = *parameter;
       elements.emplace_back(std::size_t(part.size()));
-      model.read(x.name, part, elements.back());
+      if (x.rows.empty())
+        begun.draw(*begun.find(x.name), part, elements.back());
+      else
+        model.read(x.name, part, elements.back());
       tensors.push_back({x.name, x.extents, part, {stored_type::f32, elements.back().data()}});
       done += elements.back().size();
       if (advance)

@@ -1,6 +1,5 @@
 #include "runtime/checkpoint/hub_origin.hpp"
 
-#include "runtime/checkpoint/hub_export.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_reader.hpp"
 #include "runtime/core/json_text.hpp"
@@ -83,11 +82,10 @@ bool describes(const hub_origin& origin, const model_description& model) {
 }
 
 std::string returned_config(const hub_origin& origin,
-                            const model_description& model,
-                            std::optional<std::int32_t> end,
-                            stored_type type) {
+                            const std::string& exported,
+                            std::optional<std::int32_t> end) {
   auto fields = fields_of(origin.config, config_file);
-  const auto ours = ordered_json_value(hub_config_json(model, {}, type));
+  const auto ours = ordered_json_value(exported);
   // A layer for further tokens is left out at an import.
   for (const auto* field : {"architectures", "vocab_size", "num_nextn_predict_layers"})
     if (ours.contains(field))

@@ -3,7 +3,6 @@
 
 #pragma once
 
-#include "runtime/checkpoint/stored_type.hpp"
 #include "runtime/family/model_description.hpp"
 
 #include <cstdint>
@@ -35,12 +34,11 @@ hub_origin kept_hub_origin(const std::filesystem::path& run);
 bool describes(const hub_origin& origin, const model_description& model);
 
 /// Returns the config.json for an export of the model that `origin` describes. It is the origin's,
-/// with the element type, the number of ids and the architecture of the export. Adds `end` to the
+/// with the element type, the number of ids and the architecture of `exported`. Adds `end` to the
 /// stop ids if missing. Throws input_error if the stop ids are not numbers.
 std::string returned_config(const hub_origin& origin,
-                            const model_description& model,
-                            std::optional<std::int32_t> end,
-                            stored_type type);
+                            const std::string& exported,
+                            std::optional<std::int32_t> end);
 
 /// Returns the generation_config.json with the same rule for `end`; empty if there is none.
 std::string returned_generation_config(const hub_origin& origin, std::optional<std::int32_t> end);

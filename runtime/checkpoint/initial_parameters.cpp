@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/initial_parameters.hpp"
 
+#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/family/model_family.hpp"
 #include "runtime/model/chunk.hpp"
@@ -29,6 +30,26 @@ void initial_parameters::draw(const parameter_spec& x, const box& part, std::spa
   entry.spec = x;
   entry.boxes = {part};
   initial_values(entry, seed_, 0, to);
+}
+
+std::vector<const parameter_spec*> initial_parameters::lacking(
+    const std::function<bool(std::string_view)>& has) const {
+  std::vector<const parameter_spec*> out;
+  for (const auto& [name, x] : parameters_)
+    if (x.tied_to.empty() && !has(name))
+      out.push_back(&x);
+  return out;
+}
+
+std::string initial_parameters::told(const std::function<bool(std::string_view)>& has,
+                                     const std::string& from) const {
+  const auto all = lacking(has);
+  return all.empty() ? ""
+                     : fmt::format("'{}' lacks {} of heads, such as '{}': {} with initial values",
+                                   from,
+                                   counted(std::int64_t(all.size()), "parameter"),
+                                   all.front()->name,
+                                   all.size() == 1 ? "it begins" : "they begin");
 }
 
 void initial_parameters::begin(const shard& to, const std::string& from) const {

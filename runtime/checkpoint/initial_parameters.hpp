@@ -8,10 +8,12 @@
 #include "runtime/tensor/shard.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -20,11 +22,17 @@ class initial_parameters {
   using shard = tensor_shard<std::span<float>>;
 
   /// `seed`: of the initial values.
-  initial_parameters(const model_description& model, std::uint64_t seed);
+  explicit initial_parameters(const model_description& model, std::uint64_t seed = 1234);
 
   /// Null: the model has no parameter of this name.
   const parameter_spec* find(std::string_view name) const;
   void draw(const parameter_spec& x, const box& part, std::span<float> to) const;
+
+  /// The parameters that `has` denies, in the order of their names.
+  std::vector<const parameter_spec*> lacking(
+      const std::function<bool(std::string_view)>& has) const;
+  /// A sentence about these parameters, which the folder `from` lacks; empty: it has all.
+  std::string told(const std::function<bool(std::string_view)>& has, const std::string& from) const;
 
   /// Fills a parameter that a pretrained model lacks. Throws input_error, with the folder `from`,
   /// unless model_family::begins_anew says that it may.

@@ -51,8 +51,14 @@ class hub_translation {
   /// ids of special tokens. Throws input_error with all settings that no Hub model supports.
   virtual std::string config_json(const model_description& model) const = 0;
 
+  /// The same for the model without its heads; empty: the Hub has no such models.
+  virtual std::string body_json(const model_description& /*model*/) const { return ""; }
+  /// The name of a source in a folder without heads; empty: it is one of a head.
+  virtual std::string name_in_body(std::string_view source) const { return std::string(source); }
+
   /// Recipes of all parameters in model order. `has` tells if the files have a tensor; null for an
-  /// export.
+  /// export. Those of new heads may be left out if the files are of a body alone, and files may
+  /// give parts of other heads (model_family::begins_anew).
   virtual std::vector<hub_recipe> recipes(
       const model_description& model, const std::function<bool(std::string_view)>& has) const = 0;
 

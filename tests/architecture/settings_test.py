@@ -27,8 +27,8 @@ ROOTS = {"training_job": "", "asked_settings": "", "tokenizer_flags": "", "host_
 
 
 def columns(text):
-    """Begin and end of the argument of each `.flag(...)`."""
-    for found in re.finditer(r"\.(?:own_)?flag\(", text):
+    """Begin and end of the argument of each `.flag(...)` and `setting_flag(...)`."""
+    for found in re.finditer(r"(?:\.(?:own_)?flag|\bsetting_flag)\(", text):
         depth, at = 1, found.end()
         while depth > 0 and (token := TOKEN.match(text, at)):
             depth += (token[0] == "(") - (token[0] == ")")

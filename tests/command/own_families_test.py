@@ -221,5 +221,23 @@ def check_files(folder):
         require_same(two, one, f"{name} on files in two processes")
 
 
+def check_bodies(folder):
+    """A BERT without its heads is exported, and a run and an import from it begin the heads anew."""
+    words = training("bert")
+    works("train", "bert", *words, "--train-iters", 1, "--save", folder / "run")
+    refuses("without its heads", "checkpoint", "export", folder / "run", "--hf", folder / "all")
+    body = folder / "body"
+    works("checkpoint", "export", folder / "run", "--hf", body, "--body")
+    if json.loads((body / "config.json").read_text())["architectures"] != ["MegatronBertModel"]:
+        raise wrong(f"{body}/config.json is not that of a MegatronBertModel")
+    told = "lacks 7 parameters of heads, such as 'binary_head.bias': they begin with initial values"
+    for command in (["train", "bert", *TRAINING, "--train-iters", 1, "--seq-length", 8, "--load-hf", body],
+                    ["checkpoint", "import", "--hf", body, "--save", folder / "again"]):
+        code, out, err = cli_test.run(*command)
+        if code != 0 or (out + err).count(told) != 1:
+            raise wrong(f"{command[:2]} should end with 0 and say once that heads begin anew:\n{out}{err}")
+    works("train", "bert", *words, "--train-iters", 1, "--load", folder / "again", "--finetune")
+
+
 if __name__ == "__main__":
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

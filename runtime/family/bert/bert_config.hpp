@@ -7,6 +7,7 @@
 #include "runtime/core/setting.hpp"
 #include "runtime/data/masking.hpp"
 #include "runtime/data/task_settings.hpp"
+#include "runtime/family/common_flags.hpp"
 
 #include <cstdint>
 #include <string>
@@ -60,38 +61,16 @@ struct bert_config {
                    .range = whole_range{1, 10000},
                    .only_given = true}),
         row("hidden", &x::hidden)
-            .flag({.name = "--hidden-size",
-                   .unit = "channels",
-                   .help = "Channels of the residual stream (C).",
-                   .range = whole_range{1},
-                   .only_given = true}),
-        row("heads", &x::heads)
-            .flag({.name = "--num-attention-heads",
-                   .unit = "heads",
-                   .help = "Heads of attention (H). They divide C.",
-                   .range = whole_range{1},
-                   .only_given = true}),
-        row("ffn", &x::ffn)
-            .flag({.name = "--ffn-hidden-size",
-                   .unit = "channels",
-                   .default_value = "4 C",
-                   .help = "Width of the feed-forward layer.",
-                   .range = whole_range{1},
-                   .only_given = true}),
+            .flag(common_flags::hidden("Channels of the residual stream (C).")),
+        row("heads", &x::heads).flag(common_flags::heads("Heads of attention (H). They divide C.")),
+        row("ffn", &x::ffn).flag(common_flags::ffn("4 C")),
         row("sequence", &x::sequence)
             .flag({.name = "--seq-length",
                    .unit = "tokens",
                    .help = "Tokens per sample (T), with padding.",
                    .range = whole_range{5},
                    .only_given = true}),
-        row("positions", &x::positions)
-            .flag({.name = "--max-position-embeddings",
-                   .unit = "positions",
-                   .default_value = "--seq-length",
-                   .help = "Rows of the learned position table.",
-                   .megatron = "optional: the default is --seq-length",
-                   .range = whole_range{1},
-                   .only_given = true}),
+        row("positions", &x::positions).flag(common_flags::positions()),
         row("types", &x::types),
         row("vocabulary", &x::vocabulary),
         row("padded_vocabulary", &x::padded_vocabulary),
@@ -115,37 +94,13 @@ struct bert_config {
                  .gives = int(kernels::activation::gelu_erf)}),
         row("head_activation", &x::head_activation),
         row("norm_epsilon", &x::norm_epsilon)
-            .flag({.name = "--norm-epsilon",
-                   .default_value = "1e-5, with --bert-post-norm 1e-12",
-                   .help = "Added to the variance in norms.",
-                   .range = real_range{.least = 0, .above = true},
-                   .only_given = true}),
+            .flag(common_flags::norm_epsilon("1e-5, with --bert-post-norm 1e-12")),
         row("hidden_dropout", &x::hidden_dropout)
-            .flag({.name = "--hidden-dropout",
-                   .type = "P",
-                   .default_value = "0.1, with --load-hf 0",
-                   .help = "Dropout of the residual stream.",
-                   .megatron = "other numbers for the same seed: see --seed",
-                   .range = real_range{.least = 0, .most = 1, .below = true},
-                   .only_given = true,
-                   .resume = at_resume::told}),
+            .flag(common_flags::dropout("--hidden-dropout", "Dropout of the residual stream.")),
         row("attention_dropout", &x::attention_dropout)
-            .flag({.name = "--attention-dropout",
-                   .type = "P",
-                   .default_value = "0.1, with --load-hf 0",
-                   .help = "Dropout of attention probabilities.",
-                   .megatron = "other numbers for the same seed: see --seed",
-                   .range = real_range{.least = 0, .most = 1, .below = true},
-                   .only_given = true,
-                   .resume = at_resume::told}),
-        row("init_std", &x::init_std)
-            .flag({.name = "--init-method-std",
-                   .help = "Standard deviation of initial weights; weights that add to the "
-                           "residual stream get X / sqrt(2 layers).",
-                   .megatron = "same distribution, other numbers: they depend on (seed, name, "
-                               "element), not on the layout",
-                   .range = real_range{0},
-                   .resume = at_resume::told}),
+            .flag(common_flags::dropout("--attention-dropout",
+                                        "Dropout of attention probabilities.")),
+        row("init_std", &x::init_std).flag(common_flags::init_std()),
         row("masking", &x::masking).later().sparse(),
         row("task", &x::task).later().sparse());
   }

@@ -5,6 +5,7 @@
 #include "runtime/family/bert/bert_task.hpp"
 #include "runtime/family/config_json.hpp"
 #include "runtime/family/hub_contradictions.hpp"
+#include "runtime/family/layer_outline.hpp"
 #include "runtime/model/counts.hpp"
 
 #include <algorithm>
@@ -35,27 +36,20 @@ const bert_config& bert_of(const model_description& model) {
 
 /// Members that may differ from the Hub's.
 bool may_differ(std::string_view member) {
-  constexpr std::string_view all[]
-      = {"sequence", "vocabulary", "hidden_dropout", "attention_dropout", "init_std"};
+  constexpr std::string_view all[] = {
+      "sequence", "vocabulary", "binary_head", "hidden_dropout", "attention_dropout", "init_std"};
   return std::ranges::find(all, member) != std::end(all) || member.starts_with("masking.")
          || member.starts_with("task.");
 }
 
-layer_outline outline_of(const bert_config& c) {
-  const double C = double(c.hidden), F = double(c.ffn), masks = c.hidden_dropout > 0 ? 1 : 0;
-  layer_outline out;
-  out.products = {{C, 3 * C}, {C, C, product_split::rows}, {C, F}, {F, C, product_split::rows}};
-  out.attention_products = 2;
-  out.score_width = 2 * C;
-  out.heads = double(c.heads);
-  out.keys = double(c.sequence);
-  out.inside = {2 * F, 3 * F};
-  out.kept = 4 * C + 2 * F;
-  // Two norms read and write a row; two sums read two rows and write one, with a mask of bytes.
-  out.stream = {(4 + 6 + masks) * C, (8 + (masks > 0 ? 5 : 2)) * C};
-  out.kept_stream = (4 + masks) * C;
-  out.vectors = 9 * C + F;
-  return out;
+layer_outline bert_layer_outline(const bert_config& c) {
+  return outline_of({.hidden = double(c.hidden),
+                     .attention_width = double(c.hidden),
+                     .heads = double(c.heads),
+                     .ffn = double(c.ffn),
+                     .drops = c.hidden_dropout > 0,
+                     .keys = double(c.sequence),
+                     .vectors_of_norm = 2 * double(c.hidden)});
 }
 
 class bert final : public model_family {
@@ -123,9 +117,10 @@ class bert final : public model_family {
     return out;
   }
 
-  bool begins_anew(const model_description& model, std::string_view parameter) const override {
-    return bert_of(model).task.is_on()
-           && (parameter.starts_with("pooler.") || parameter.starts_with(task_head_prefix));
+  bool begins_anew(const model_description& /*model*/, std::string_view parameter) const override {
+    constexpr std::string_view heads[]
+        = {"pooler.", "binary_head.", "lm_head.", "output_layer.", task_head_prefix};
+    return std::ranges::any_of(heads, [&](auto head) { return parameter.starts_with(head); });
   }
 
   const char* own_data() const override { return "model.task.train"; }
@@ -196,7 +191,7 @@ class bert final : public model_family {
                          .positions = double(x.positions + x.types),
                          .tied = true,
                          .drops = has_dropout(model),
-                         .kinds = {outline_of(x)},
+                         .kinds = {bert_layer_outline(x)},
                          .layers = std::vector<int>(std::size_t(x.layers), 0)};
   }
 
@@ -246,6 +241,7 @@ class bert final : public model_family {
     contradictions found(hub, wrong);
     compare_members(said, out, json_value(to_json(there)), "", given, may_differ, found);
     take(given, "model.sequence", out.sequence, said.sequence);
+    out.binary_head = out.binary_head && said.binary_head;  // a flag can only leave it out
     take(given, "model.hidden_dropout", out.hidden_dropout, said.hidden_dropout);
     take(given, "model.attention_dropout", out.attention_dropout, said.attention_dropout);
     out.init_std = said.init_std;

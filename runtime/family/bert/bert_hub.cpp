@@ -19,21 +19,52 @@ constexpr std::pair<std::string_view, activation> hub_activations[]
        {"gelu_new", activation::gelu_tanh},
        {"gelu_pytorch_tanh", activation::gelu_tanh}};
 
-/// True for the heads of pre-training, false for that of tokens alone.
-bool has_binary_head(const hub_fields& in, std::string_view title) {
+constexpr std::string_view body_prefix = "bert.";  // which files of the body alone lack
+
+/// The end of the architecture's name: "ForPreTraining", "ForMaskedLM" (without a binary head) or
+/// "Model" (without both heads, which begin anew).
+std::string_view heads_in(const hub_fields& in, std::string_view title) {
   const auto* const found = in.find("architectures");
-  const auto name
-      = found != nullptr && found->is_array() && found->size() == 1 && found->front().is_string()
-            ? found->front().get<std::string>()
-            : std::string();
-  const auto wanted = [&](const char* end) { return name == std::string(title) + end; };
-  if (!wanted("ForPreTraining") && !wanted("ForMaskedLM"))
-    in.refuse(
-        "architectures",
-        fmt::format("[\"{0}ForPreTraining\"] or [\"{0}ForMaskedLM\"], whose files have a head "
-                    "of tokens,",
-                    title));
-  return wanted("ForPreTraining");
+  for (const std::string_view heads : {"ForPreTraining", "ForMaskedLM", "Model"})
+    if (found != nullptr && *found == nlohmann::json::array({fmt::format("{}{}", title, heads)}))
+      return heads;
+  in.refuse("architectures",
+            fmt::format("one of [\"{0}ForPreTraining\"], [\"{0}ForMaskedLM\"] and [\"{0}Model\"]",
+                        title));
+}
+
+/// Names of the classes of texts, by number. Choices have none.
+std::vector<std::string> class_names(const task_settings& x) {
+  return x.kind == task_kind::mnli
+             ? std::vector<std::string>{"contradiction", "entailment", "neutral"}
+         : x.kind == task_kind::qqp ? std::vector<std::string>{"0", "1"}
+                                    : x.labels;
+}
+
+const char* title_of(const bert_config& x) {
+  return x.post_norm ? "Bert" : "MegatronBert";
+}
+
+nlohmann::ordered_json fields_of(const bert_config& x, const char* architecture) {
+  if (x.types == 0)
+    throw input_error(
+        "no BERT of the Hub lacks types of tokens. Only models trained without "
+        "`model.binary_head=false` can be exported");
+  return {{"architectures", {title_of(x) + std::string(architecture)}},
+          {"model_type", x.post_norm ? "bert" : "megatron-bert"},
+          {"vocab_size", x.vocabulary},
+          {"hidden_size", x.hidden},
+          {"num_hidden_layers", x.layers},
+          {"num_attention_heads", x.heads},
+          {"intermediate_size", x.ffn},
+          {"hidden_act", x.activation == activation::gelu_erf ? "gelu" : "gelu_new"},
+          {"hidden_dropout_prob", x.hidden_dropout},
+          {"attention_probs_dropout_prob", x.attention_dropout},
+          {"max_position_embeddings", x.positions},
+          {"type_vocab_size", x.types},
+          {"initializer_range", x.init_std},
+          {"layer_norm_eps", x.norm_epsilon},
+          {"tie_word_embeddings", true}};
 }
 
 class bert_translation final : public hub_translation {
@@ -51,7 +82,8 @@ class bert_translation final : public hub_translation {
     in.require("tie_word_embeddings", true);
     bert_config x;
     x.post_norm = in.text("model_type", "") == "bert";
-    x.binary_head = has_binary_head(in, x.post_norm ? "Bert" : "MegatronBert");
+    const auto heads = heads_in(in, title_of(x));
+    x.binary_head = heads != "ForMaskedLM";
     x.layers = in.size("num_hidden_layers");
     x.hidden = in.size("hidden_size");
     x.heads = in.size("num_attention_heads");
@@ -64,7 +96,9 @@ class bert_translation final : public hub_translation {
         = std::ranges::find(hub_activations, name, &std::pair<std::string_view, activation>::first);
     if (kind == std::end(hub_activations))
       in.refuse("hidden_act", R"("gelu", "gelu_new" or "gelu_pytorch_tanh")");
-    x.activation = x.head_activation = kind->second;
+    x.activation = kind->second;
+    if (heads != "Model")
+      x.head_activation = x.activation;
     x.norm_epsilon = in.number("layer_norm_eps", 1e-12);
     x.init_std = in.number("initializer_range", 0.02);
     x.hidden_dropout = x.attention_dropout = 0;
@@ -75,44 +109,36 @@ class bert_translation final : public hub_translation {
 
   std::string config_json(const model_description& model) const override {
     const auto& x = model.as<bert_config>();
-    if (x.task.is_on())
-      throw input_error(
-          "cannot export a model that was fine-tuned for `model.task.kind` {}: only the heads of "
-          "pre-training can be exported; use the checkpoint itself",
-          to_string(x.task.kind));
+    if (x.task.is_on()) {
+      const bool chooses = x.task.choices() > 1;
+      auto out = fields_of(x, chooses ? "ForMultipleChoice" : "ForSequenceClassification");
+      const auto names = class_names(x.task);
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        out["id2label"][std::to_string(i)] = names[i];
+        out["label2id"][names[i]] = i;
+      }
+      return json_text(out);
+    }
     if (x.head_activation != x.activation)
       throw input_error(
           "no model of the Hub has the tanh formula of GELU in its layers and the exact one in its "
-          "head. Only models trained with `model.activation=gelu_erf` can be exported");
-    if (x.types == 0)
-      throw input_error(
-          "no BERT of the Hub lacks types of tokens. Only models trained without "
-          "`model.binary_head=false` can be exported");
-    const std::string title = x.post_norm ? "Bert" : "MegatronBert";
-    const nlohmann::ordered_json out
-        = {{"architectures", {title + (x.binary_head ? "ForPreTraining" : "ForMaskedLM")}},
-           {"model_type", x.post_norm ? "bert" : "megatron-bert"},
-           {"vocab_size", x.vocabulary},
-           {"hidden_size", x.hidden},
-           {"num_hidden_layers", x.layers},
-           {"num_attention_heads", x.heads},
-           {"intermediate_size", x.ffn},
-           {"hidden_act", x.activation == activation::gelu_erf ? "gelu" : "gelu_new"},
-           {"hidden_dropout_prob", x.hidden_dropout},
-           {"attention_probs_dropout_prob", x.attention_dropout},
-           {"max_position_embeddings", x.positions},
-           {"type_vocab_size", x.types},
-           {"initializer_range", x.init_std},
-           {"layer_norm_eps", x.norm_epsilon},
-           {"tie_word_embeddings", true}};
-    return json_text(out);
+          "head. Export the model without its heads, or train it with `model.activation=gelu_erf`");
+    return json_text(fields_of(x, x.binary_head ? "ForPreTraining" : "ForMaskedLM"));
+  }
+
+  std::string body_json(const model_description& model) const override {
+    return json_text(fields_of(model.as<bert_config>(), "Model"));
+  }
+
+  std::string name_in_body(std::string_view source) const override {
+    return source.starts_with(body_prefix) ? std::string(source.substr(body_prefix.size())) : "";
   }
 
   std::vector<hub_recipe> recipes(const model_description& model,
                                   const std::function<bool(std::string_view)>& has) const override;
 
   bool is_constant(std::string_view source) const override {
-    return source == "bert.embeddings.position_ids";
+    return source == "bert.embeddings.position_ids" || source == "embeddings.position_ids";
   }
 
   bool is_left_out(const model_description& model, std::string_view source) const override {
@@ -149,6 +175,7 @@ class bert_translation final : public hub_translation {
 /// The recipes of one model. Old files have "gamma" and "beta" in norms.
 struct bert_book {
   const bert_config& c;
+  std::string prefix = std::string(body_prefix);
   bool is_old = false;
   recipe_book book = {};
 
@@ -168,13 +195,13 @@ struct bert_book {
     const std::string theirs = name == std::string_view("tokentype") ? "token_type" : name;
     if (rows > 0)
       book.copy(fmt::format("embedding.{}_embeddings.weight", name),
-                fmt::format("bert.embeddings.{}_embeddings.weight", theirs),
+                fmt::format("{}embeddings.{}_embeddings.weight", prefix, theirs),
                 rows,
                 c.hidden);
   }
   void layer(std::int64_t number) {
     const auto ours = fmt::format("encoder.layers.{}.", number);
-    const auto theirs = fmt::format("bert.encoder.layer.{}.", number);
+    const auto theirs = fmt::format("{}encoder.layer.{}.", prefix, number);
     const auto qkv = [&](const char* kind, std::int64_t columns) {
       const auto of = [&](const char* part) {
         return fmt::format("{}attention.self.{}.{}", theirs, part, kind);
@@ -204,23 +231,40 @@ struct bert_book {
 std::vector<hub_recipe> bert_translation::recipes(
     const model_description& model, const std::function<bool(std::string_view)>& has) const {
   const auto& c = model.as<bert_config>();
-  bert_book to{c, has && has("cls.predictions.transform.LayerNorm.gamma")};
+  bert_book to{c};
+  const bool is_body = has && has("embeddings.word_embeddings.weight");
+  if (is_body)
+    to.prefix.clear();
+  to.is_old = has
+              && (has(to.prefix + "embeddings.LayerNorm.gamma")
+                  || has("cls.predictions.transform.LayerNorm.gamma"));
+  const auto is_there = [&](const std::string& source) { return !is_body || has(source); };
   to.table("word", c.vocabulary);
   to.table("position", c.positions);
   to.table("tokentype", c.types);
   if (c.post_norm)
-    to.norm("embedding.layer_norm", "bert.embeddings.LayerNorm");
+    to.norm("embedding.layer_norm", to.prefix + "embeddings.LayerNorm");
   for (std::int64_t layer = 0; layer < c.layers; ++layer)
     to.layer(layer);
   if (!c.post_norm)
-    to.norm("encoder.final_layernorm", "bert.encoder.ln");
-  if (c.binary_head) {
-    to.linear("pooler.dense", "bert.pooler.dense", c.hidden, c.hidden);
-    to.linear("binary_head", "cls.seq_relationship", 2, c.hidden);
+    to.norm("encoder.final_layernorm", to.prefix + "encoder.ln");
+  // A task begins with the pooler of files for masked tokens, too.
+  const auto pooler = to.prefix + "pooler.dense";
+  const bool may_lack = has && (is_body || !c.binary_head);
+  if (may_lack ? has(pooler + ".weight") : c.binary_head || c.task.is_on())
+    to.linear("pooler.dense", pooler, c.hidden, c.hidden);
+  if (c.task.is_on()) {
+    to.linear(
+        "classification_head", "classifier", c.task.choices() > 1 ? 1 : c.task.classes(), c.hidden);
+    return to.book.take();
   }
-  to.linear("lm_head.dense", "cls.predictions.transform.dense", c.hidden, c.hidden);
-  to.norm("lm_head.layer_norm", "cls.predictions.transform.LayerNorm");
-  to.book.copy("output_layer.bias", "cls.predictions.bias", c.vocabulary, recipe_book::vector);
+  if (c.binary_head && is_there("cls.seq_relationship.weight"))
+    to.linear("binary_head", "cls.seq_relationship", 2, c.hidden);
+  if (is_there("cls.predictions.bias")) {
+    to.linear("lm_head.dense", "cls.predictions.transform.dense", c.hidden, c.hidden);
+    to.norm("lm_head.layer_norm", "cls.predictions.transform.LayerNorm");
+    to.book.copy("output_layer.bias", "cls.predictions.bias", c.vocabulary, recipe_book::vector);
+  }
   return to.book.take();
 }
 

@@ -4,6 +4,7 @@
 
 #include "kernels/op/kinds.hpp"
 #include "runtime/core/setting.hpp"
+#include "runtime/family/common_flags.hpp"
 #include "runtime/family/gpt/experts_config.hpp"
 #include "runtime/family/gpt/latent_config.hpp"
 #include "runtime/model/layers/rotary.hpp"
@@ -95,17 +96,8 @@ struct gpt_config {
                    .range = whole_range{1, 10000},
                    .only_given = true}),
         row("hidden", &x::hidden)
-            .flag({.name = "--hidden-size",
-                   .unit = "channels",
-                   .help = "Channels of the residual stream (C).",
-                   .range = whole_range{1},
-                   .only_given = true}),
-        row("heads", &x::heads)
-            .flag({.name = "--num-attention-heads",
-                   .unit = "heads",
-                   .help = "Query heads (H).",
-                   .range = whole_range{1},
-                   .only_given = true}),
+            .flag(common_flags::hidden("Channels of the residual stream (C).")),
+        row("heads", &x::heads).flag(common_flags::heads("Query heads (H).")),
         row("groups", &x::groups)
             .flag({.name = "--num-query-groups",
                    .unit = "heads",
@@ -114,34 +106,16 @@ struct gpt_config {
                    .megatron = "refused without --group-query-attention, not ignored",
                    .range = whole_range{1},
                    .only_given = true}),
-        row("head_size", &x::head_size)
-            .flag({.name = "--kv-channels",
-                   .unit = "channels",
-                   .default_value = "C / H",
-                   .help = "Size of a head (D).",
-                   .range = whole_range{1},
-                   .only_given = true}),
+        row("head_size", &x::head_size).flag(common_flags::head_size()),
         row("ffn", &x::ffn)
-            .flag({.name = "--ffn-hidden-size",
-                   .unit = "channels",
-                   .default_value = "4 C; with --swiglu 8/3 C, rounded down to a multiple of 64",
-                   .help = "Width of the feed-forward layer.",
-                   .range = whole_range{1},
-                   .only_given = true}),
+            .flag(common_flags::ffn("4 C; with --swiglu 8/3 C, rounded down to a multiple of 64")),
         row("sequence", &x::sequence)
             .flag({.name = "--seq-length",
                    .unit = "tokens",
                    .help = "Tokens per sample (T).",
                    .range = whole_range{1},
                    .only_given = true}),
-        row("positions", &x::positions)
-            .flag({.name = "--max-position-embeddings",
-                   .unit = "positions",
-                   .default_value = "--seq-length",
-                   .help = "Rows of the learned position table.",
-                   .megatron = "optional: the default is --seq-length",
-                   .range = whole_range{1},
-                   .only_given = true}),
+        row("positions", &x::positions).flag(common_flags::positions()),
         row("vocabulary", &x::vocabulary),
         row("padded_vocabulary", &x::padded_vocabulary),
         row("position", &x::position),
@@ -162,12 +136,7 @@ struct gpt_config {
                    .help
                    = "Rotates adjacent channels as pairs, instead of the two halves of a head."}),
         row("normalization", &x::normalization),
-        row("norm_epsilon", &x::norm_epsilon)
-            .flag({.name = "--norm-epsilon",
-                   .default_value = "1e-5",
-                   .help = "Added to the variance in norms.",
-                   .range = real_range{.least = 0, .above = true},
-                   .only_given = true}),
+        row("norm_epsilon", &x::norm_epsilon).flag(common_flags::norm_epsilon("1e-5")),
         row("activation", &x::activation)
             .flag({.name = "--swiglu",
                    .help = "Gated feed-forward layer (SwiGLU) instead of GELU.",
@@ -195,37 +164,13 @@ struct gpt_config {
         row("qkv_bias", &x::qkv_bias)
             .flag({.name = "--add-qkv-bias",
                    .help = "Biases of queries, keys and values, even with --disable-bias-linear."}),
-        row("tied_embeddings", &x::tied_embeddings)
-            .flag({.name = "--untie-embeddings-and-output-weights",
-                   .help = "Gives the output layer its own weights; without it, it shares those of "
-                           "the embedding.",
-                   .value = "false"}),
+        row("tied_embeddings", &x::tied_embeddings).flag(common_flags::untied_embeddings()),
         row("hidden_dropout", &x::hidden_dropout)
-            .flag({.name = "--hidden-dropout",
-                   .type = "P",
-                   .default_value = "0.1, with --load-hf 0",
-                   .help = "Dropout of the residual stream.",
-                   .megatron = "other numbers for the same seed: see --seed",
-                   .range = real_range{.least = 0, .most = 1, .below = true},
-                   .only_given = true,
-                   .resume = at_resume::told}),
+            .flag(common_flags::dropout("--hidden-dropout", "Dropout of the residual stream.")),
         row("attention_dropout", &x::attention_dropout)
-            .flag({.name = "--attention-dropout",
-                   .type = "P",
-                   .default_value = "0.1, with --load-hf 0",
-                   .help = "Dropout of attention probabilities.",
-                   .megatron = "other numbers for the same seed: see --seed",
-                   .range = real_range{.least = 0, .most = 1, .below = true},
-                   .only_given = true,
-                   .resume = at_resume::told}),
-        row("init_std", &x::init_std)
-            .flag({.name = "--init-method-std",
-                   .help = "Standard deviation of initial weights; weights that add to the "
-                           "residual stream get X / sqrt(2 layers).",
-                   .megatron = "same distribution, other numbers: they depend on (seed, name, "
-                               "element), not on the layout",
-                   .range = real_range{0},
-                   .resume = at_resume::told}),
+            .flag(common_flags::dropout("--attention-dropout",
+                                        "Dropout of attention probabilities.")),
+        row("init_std", &x::init_std).flag(common_flags::init_std()),
         // The first checkpoint format lacks these; the defaults describe its models.
         row("qk_norm", &x::qk_norm)
             .later()

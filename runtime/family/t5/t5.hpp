@@ -11,7 +11,6 @@
 #pragma once
 
 #include "runtime/family/hub_translation.hpp"
-#include "runtime/family/model_outline.hpp"
 #include "runtime/family/t5/t5_config.hpp"
 #include "runtime/model/extension.hpp"
 #include "runtime/model/model_spec.hpp"
@@ -26,8 +25,5 @@ model_spec t5_spec(const t5_config& config, const extension& own = {});
 /// T5ForConditionalGeneration (model_type t5), of version 1.0 (an output layer with the scaled
 /// table of the embedding) and 1.1 (an output layer of its own), with any activation of these.
 const hub_translation& t5_hub();
-
-/// Per token of the decoder: an operation of the encoder counts as often as its stream is longer.
-model_outline t5_outline(const t5_config& config);
 
 }  // namespace troupe::runtime

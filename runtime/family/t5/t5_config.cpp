@@ -4,7 +4,6 @@
 #include "runtime/family/size_rules.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -98,20 +97,14 @@ void validate_numbers(const t5_config& x, sentences& out) {
   require_numbers(x.norm_epsilon, "1e-6", x.init_std, x.hidden_dropout, x.attention_dropout, out);
 }
 
-/// Number is the type of the count.
-template <class Number>
-Number count_parameters(const t5_config& x) {
-  const auto C = Number(x.hidden), A = Number(x.heads) * Number(x.head_size), F = Number(x.ffn);
-  const auto V = Number(x.vocabulary), bias = Number(x.linear_bias ? 1 : 0);
-  const auto fc1 = F * Number(named(x.activation)->value.gated ? 2 : 1);
-  const auto norm = C * Number(x.normalization == "LayerNorm" ? 2 : 1);
-  const auto attention = 4 * C * A + bias * (3 * A + C) + norm;
-  const auto feed_forward = (fc1 + F) * C + bias * (fc1 + C) + norm;
-  Number n = V * C * Number(x.tied_embeddings ? 1 : 2) + V * Number(x.head_bias ? 1 : 0);
-  n += x.is_relative() ? 2 * Number(x.buckets) * Number(x.heads) : Number(x.positions) * C;
-  n += Number(x.encoder_layers) * (attention + feed_forward);
-  n += Number(x.decoder_layers) * (2 * attention + feed_forward);
-  return n + 2 * norm;
+/// Without vectors.
+double t5_parameters(const t5_config& x) {
+  const double C = double(x.hidden), attention = 4 * double(x.heads) * double(x.head_size);
+  const double feed_forward = (named(x.activation)->value.gated ? 3 : 2) * double(x.ffn);
+  return C
+         * (double(x.vocabulary) * (x.tied_embeddings ? 1 : 2) + double(x.positions)
+            + double(x.encoder_layers) * (attention + feed_forward)
+            + double(x.decoder_layers) * (2 * attention + feed_forward));
 }
 
 }  // namespace
@@ -157,12 +150,8 @@ std::vector<std::string> validate(const t5_config& config) {
                     largest_size / 4));
   if (!out.empty())
     return out;
-  require_parameters(count_parameters<double>(config), "encoder_layers", out);
+  require_parameters(t5_parameters(config), "encoder_layers", out);
   return out;
-}
-
-std::int64_t parameter_count(const t5_config& config) {
-  return count_parameters<std::int64_t>(config);
 }
 
 }  // namespace troupe::runtime

@@ -10,6 +10,7 @@
 #include "kernels/op/kinds.hpp"
 #include "runtime/core/setting.hpp"
 #include "runtime/data/masking.hpp"
+#include "runtime/family/common_flags.hpp"
 
 #include <cstdint>
 #include <string>
@@ -81,31 +82,11 @@ struct t5_config {
                    .range = whole_range{1, 10000},
                    .only_given = true}),
         row("hidden", &x::hidden)
-            .flag({.name = "--hidden-size",
-                   .unit = "channels",
-                   .help = "Channels of the residual streams (C).",
-                   .range = whole_range{1},
-                   .only_given = true}),
-        row("heads", &x::heads)
-            .flag({.name = "--num-attention-heads",
-                   .unit = "heads",
-                   .help = "Heads of each attention (H).",
-                   .range = whole_range{1},
-                   .only_given = true}),
-        row("head_size", &x::head_size)
-            .flag({.name = "--kv-channels",
-                   .unit = "channels",
-                   .default_value = "C / H",
-                   .help = "Size of a head (D).",
-                   .range = whole_range{1},
-                   .only_given = true}),
+            .flag(common_flags::hidden("Channels of the residual streams (C).")),
+        row("heads", &x::heads).flag(common_flags::heads("Heads of each attention (H).")),
+        row("head_size", &x::head_size).flag(common_flags::head_size()),
         row("ffn", &x::ffn)
-            .flag({.name = "--ffn-hidden-size",
-                   .unit = "channels",
-                   .default_value = "4 C; gated 8/3 C, rounded down to a multiple of 64",
-                   .help = "Width of the feed-forward layer.",
-                   .range = whole_range{1},
-                   .only_given = true}),
+            .flag(common_flags::ffn("4 C; gated 8/3 C, rounded down to a multiple of 64")),
         row("encoder_sequence", &x::encoder_sequence)
             .flag({.name = "--encoder-seq-length",
                    .unit = "tokens",
@@ -163,11 +144,7 @@ struct t5_config {
                    .choices = "LayerNorm RMSNorm",
                    .only_given = true}),
         row("norm_epsilon", &x::norm_epsilon)
-            .flag({.name = "--norm-epsilon",
-                   .default_value = "1e-5; 1e-6 with --t5-form v1.0 or v1.1",
-                   .help = "Added to the variance in norms.",
-                   .range = real_range{.least = 0, .above = true},
-                   .only_given = true}),
+            .flag(common_flags::norm_epsilon("1e-5; 1e-6 with --t5-form v1.0 or v1.1")),
         row("activation", &x::activation)
             .flag({.name = "--swiglu",
                    .help = "Gated feed-forward layer (SwiGLU) instead of the form's.",
@@ -183,33 +160,16 @@ struct t5_config {
             .flag({.name = "--disable-bias-linear",
                    .help = "No biases in linear layers.",
                    .value = "false"}),
-        row("tied_embeddings", &x::tied_embeddings)
-            .flag({.name = "--untie-embeddings-and-output-weights",
-                   .help = "Gives the output layer its own weights; without it, it shares those of "
-                           "the embedding.",
-                   .value = "false"}),
+        row("tied_embeddings", &x::tied_embeddings).flag(common_flags::untied_embeddings()),
         row("head_bias", &x::head_bias),
         row("head_scaled", &x::head_scaled),
         row("scores_scaled", &x::scores_scaled),
         row("last_dropout", &x::last_dropout),
         row("hidden_dropout", &x::hidden_dropout)
-            .flag({.name = "--hidden-dropout",
-                   .type = "P",
-                   .default_value = "0.1, with --load-hf 0",
-                   .help = "Dropout of the residual streams.",
-                   .megatron = "other numbers for the same seed: see --seed",
-                   .range = real_range{.least = 0, .most = 1, .below = true},
-                   .only_given = true,
-                   .resume = at_resume::told}),
+            .flag(common_flags::dropout("--hidden-dropout", "Dropout of the residual streams.")),
         row("attention_dropout", &x::attention_dropout)
-            .flag({.name = "--attention-dropout",
-                   .type = "P",
-                   .default_value = "0.1, with --load-hf 0",
-                   .help = "Dropout of attention probabilities.",
-                   .megatron = "other numbers for the same seed: see --seed",
-                   .range = real_range{.least = 0, .most = 1, .below = true},
-                   .only_given = true,
-                   .resume = at_resume::told}),
+            .flag(common_flags::dropout("--attention-dropout",
+                                        "Dropout of attention probabilities.")),
         row("init_std", &x::init_std)
             .flag({.name = "--init-method-std",
                    .help = "Standard deviation of initial weights; weights that add to a residual "
@@ -241,8 +201,5 @@ t5_config t5_form(const std::string& form);
 /// Checks the configuration. Returns one sentence per violated rule, which names the setting and
 /// the nearest valid value; empty if the configuration is valid.
 std::vector<std::string> validate(const t5_config& config);
-
-/// The parameter_count of t5_spec (counts.hpp), without building it. `config` is valid.
-std::int64_t parameter_count(const t5_config& config);
 
 }  // namespace troupe::runtime

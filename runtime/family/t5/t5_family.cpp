@@ -2,6 +2,7 @@
 #include "runtime/core/json_text.hpp"
 #include "runtime/data/masking_tokens.hpp"
 #include "runtime/family/config_json.hpp"
+#include "runtime/family/layer_outline.hpp"
 #include "runtime/family/t5/t5.hpp"
 #include "runtime/family/t5/t5_asked.hpp"
 #include "runtime/family/t5/t5_samples.hpp"
@@ -17,6 +18,22 @@ const t5_config& t5_of(const model_description& model) {
 
 const t5_asked& t5_asked_of(const std::any& asked) {
   return std::any_cast<const t5_asked&>(asked);
+}
+
+/// Per token of the decoder: a row of the encoder counts as often as its stream is longer.
+layer_outline t5_layer_outline(const t5_config& x, bool decoder, double longer) {
+  const double encoded = double(x.encoder_sequence);
+  return outline_of({.hidden = double(x.hidden),
+                     .attention_width = double(x.attention_width()),
+                     .heads = double(x.heads),
+                     .ffn = double(x.ffn),
+                     .gated = activation_of(x).gated,
+                     .drops = x.hidden_dropout > 0,
+                     .keys = decoder ? double(x.decoder_sequence) / 2 + encoded : longer * encoded,
+                     .rows = decoder ? 1 : longer,
+                     .other_rows = decoder ? longer : 0,
+                     .vectors_of_norm = double(x.hidden) * (x.normalization == "LayerNorm" ? 2 : 1),
+                     .has_biases = x.linear_bias});
 }
 
 class t5 final : public model_family {
@@ -103,10 +120,6 @@ class t5 final : public model_family {
             {'L', 1}};
   }
 
-  std::int64_t parameter_count(const model_description& model) const override {
-    return runtime::parameter_count(t5_of(model));
-  }
-
   bool has_dropout(const model_description& model) const override {
     const auto& x = t5_of(model);
     return x.hidden_dropout > 0 || x.attention_dropout > 0;
@@ -148,7 +161,7 @@ class t5 final : public model_family {
                          x.vocabulary,
                          x.extra_ids > 0 ? fmt::format(" with {} sentinels", x.extra_ids) : "",
                          x.padded_vocabulary,
-                         runtime::parameter_count(x));
+                         runtime::parameter_count(model));
   }
 
   const family_samples& samples() const override { return t5_samples(); }
@@ -164,7 +177,20 @@ class t5 final : public model_family {
   const hub_translation* hub() const override { return &t5_hub(); }
 
   std::optional<model_outline> outline(const model_description& model) const override {
-    return t5_outline(t5_of(model));
+    const auto& x = t5_of(model);
+    const double longer = double(x.encoder_sequence) / double(x.decoder_sequence);
+    model_outline out{
+        .hidden = double(x.hidden),
+        .sequence = double(x.decoder_sequence),
+        .vocabulary = double(x.padded_vocabulary),
+        .positions = x.is_relative() ? 0 : double(x.positions),
+        .tied = x.tied_embeddings,
+        .drops = has_dropout(model),
+        .kinds = {t5_layer_outline(x, false, longer), t5_layer_outline(x, true, longer)},
+        .layers = {}};
+    out.layers.assign(std::size_t(x.encoder_layers), 0);
+    out.layers.insert(out.layers.end(), std::size_t(x.decoder_layers), 1);
+    return out;
   }
 
   std::any asked() const override { return t5_asked(); }

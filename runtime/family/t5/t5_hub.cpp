@@ -60,6 +60,7 @@ class t5_translation final : public hub_translation {
                 "relu, gelu, gelu_new, silu, relu2, or gated- and one of them");
     const bool tied = in.flag("tie_word_embeddings", true);
     auto out = t5_form(tied ? "v1.0" : "v1.1");
+    out.head_scaled = in.flag("scale_decoder_outputs", tied);  // files of transformers 5
     out.activation = projection->ours;
     out.encoder_layers = in.size("num_layers", 6);
     out.decoder_layers = in.size("num_decoder_layers", out.encoder_layers);
@@ -109,6 +110,7 @@ class t5_translation final : public hub_translation {
            {"dropout_rate", x.hidden_dropout},
            {"initializer_factor", 1.0},
            {"tie_word_embeddings", x.tied_embeddings},
+           {"scale_decoder_outputs", x.head_scaled},
            {"decoder_start_token_id", 0},
            {"pad_token_id", 0},
            {"vocab_size", x.vocabulary}};

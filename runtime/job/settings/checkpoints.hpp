@@ -52,7 +52,7 @@ struct checkpoint_settings {
                        .type = "DIR",
                        .help
                        = "Starts from a Hugging Face folder (config.json, model.safetensors) "
-                         "with a GPT-2, Llama, Mistral, Mixtral, Qwen, OLMoE or DeepSeek model, "
+                         "with a model of this family, such as a GPT-2, Llama, BERT or T5, "
                          "or downloads one of the Hub: ORG/NAME or ORG/NAME@REVISION. Shape and "
                          "tokenizer come from there. Flags of this section or the next may repeat "
                          "the shape, not change it; dropout and tokenizer may be changed."}),

@@ -495,7 +495,7 @@ TEST_CASE("a DeepSeek-V3 is returned without its layer for further tokens", "[ch
   const auto x = with_experts("deepseek_v3");
   auto config = nlohmann::json::parse(hub_config_json(x, {}));
   config["num_nextn_predict_layers"] = 1;
-  CHECK(nlohmann::json::parse(returned_config({.config = config.dump()}, x, {}, stored_type::f32))
+  CHECK(nlohmann::json::parse(returned_config({.config = config.dump()}, hub_config_json(x), {}))
             .at("num_nextn_predict_layers")
         == 0);
 }
@@ -505,7 +505,7 @@ TEST_CASE("one id to stop at stays one number", "[checkpoint]") {
   auto config = nlohmann::json::parse(hub_config_json(x, 4));
   const auto ends = [&](std::optional<std::int32_t> added) {
     return nlohmann::json::parse(
-        returned_config({.config = config.dump()}, x, added, stored_type::f32))["eos_token_id"];
+        returned_config({.config = config.dump()}, hub_config_json(x), added))["eos_token_id"];
   };
   CHECK(ends({}) == 4);
   CHECK(ends(4) == 4);

@@ -165,6 +165,25 @@ TEST_CASE("a model of the Hub gives its config.json back", "[bert]") {
   CHECK(hub_config(bert_family().hub()->config_json(x), "'config.json'") == model_description(x));
 }
 
+TEST_CASE("a run may leave out the binary head of its Hub folder, and cannot add one", "[bert]") {
+  auto there = base_bert();
+  auto asked = bert_config();
+  std::vector<std::string> wrong;
+  const auto with = [&](const given_settings& given) {
+    return bert_family().resolve_hub(there, asked, given, "DIR", wrong).as<bert_config>();
+  };
+  CHECK(with({}).binary_head);
+  there.binary_head = false;
+  CHECK_FALSE(with({}).binary_head);
+  there.binary_head = true;
+  asked.binary_head = false;
+  const auto without = with({"model.binary_head", "model.binary_head=false"});
+  CHECK_FALSE(without.binary_head);
+  CHECK(without.types == 2);
+  CHECK(validate(without).empty());
+  CHECK(wrong.empty());
+}
+
 TEST_CASE("a BERT that the Hub cannot say is refused", "[bert]") {
   const auto& hub = *bert_family().hub();
   const auto refuses = [&](const bert_config& x, const char* setting) {
@@ -184,7 +203,9 @@ TEST_CASE("a BERT that the Hub cannot say is refused", "[bert]") {
 
 TEST_CASE("a config.json of another kind of BERT is refused with the field", "[bert]") {
   const auto [field, value, told] = GENERATE(table<const char*, nlohmann::json, const char*>(
-      {{"architectures", nlohmann::json::array({"BertModel"}), "BertForPreTraining"},
+      {{"architectures",
+        nlohmann::json::array({"BertForTokenClassification"}),
+        "BertForPreTraining"},
        {"hidden_act", "swish", "gelu_new"},
        {"is_decoder", true, "is_decoder"},
        {"position_embedding_type", "relative_key", "absolute"},
