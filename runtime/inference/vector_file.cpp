@@ -41,12 +41,17 @@ vector_file::vector_file(std::filesystem::path path,
     : path_(std::move(path)),
       index_(with_ending(path_, ".jsonl")),
       journal_(with_ending(path_, ".journal")),
+      lock_(path_, "write the vectors"),
       rows_(rows),
       width_(width),
       identity_(std::move(identity)) {
   const auto found = interrupted(resume);
   if (found)
     progress_ = *found;
+  else
+    remove_file(journal_);  // is not true of the files that begin here
+  if (found && progress_.rows == rows_)
+    return;
   const auto bytes = header_bytes + std::uint64_t(progress_.rows * width_) * sizeof(float);
   vectors_.emplace(partial(path_), found ? bytes : 0);
   lines_.emplace(partial(index_), progress_.index_bytes);
@@ -112,12 +117,12 @@ void vector_file::add(std::span<const float> vectors,
 
 void vector_file::finish() {
   ensure(progress_.rows == rows_, "VECTORS-1: a finished file has all rows");
-  vectors_->sync();
-  lines_->sync();
-  vectors_.reset();
+  vectors_.reset();  // all bytes are durable
   lines_.reset();
-  rename_part(partial(index_), index_);
-  rename_part(partial(path_), path_);
+  std::error_code failure;
+  for (const auto& name : {index_, path_})  // a killed program may have renamed the first
+    if (std::filesystem::exists(partial(name), failure) || !std::filesystem::exists(name, failure))
+      rename_part(partial(name), name);
   remove_file(journal_);
 }
 
