@@ -6,6 +6,7 @@
 import json
 import os
 import pathlib
+import signal
 import struct
 import subprocess
 import sys
@@ -72,6 +73,9 @@ def check_fine_tuning(folder):
     best = max(share for _, share in found)
     if best < 0.9 or f"best accuracy on validation: {100 * best:.4f} %" not in page:
         raise wrong(f"the best accuracy is {best}, and the console says:\n{page}")
+    works("memory", *task(folder)[1:], "--epochs", 10)
+    works("embed", "--load", folder / "tuned", "--input", folder / "valid.csv", "--input-format", "lines",
+          "--output", folder / "tuned.npy")
 
 
 def check_layouts(folder):
@@ -203,7 +207,7 @@ def check_killed_vectors(folder):
     """A killed command continues and gives the same bytes; another command, and changed texts, are refused."""
     texts = folder / "texts.txt"
     texts.write_text("".join(" ".join("abcd"[(i * 7 + k * k) % 4] for k in range(1 + i % 9)) + "\n"
-                             for i in range(3000)))
+                             for i in range(6000)))
     model = pretrained(folder)
 
     def words(name):
@@ -218,11 +222,12 @@ def check_killed_vectors(folder):
         if journal.exists() and json.loads(journal.read_text())["rows"] > 0:
             break
         time.sleep(0.001)
+    child.send_signal(signal.SIGSTOP)
     refuses("is writing there", *words("killed"))
     child.kill()
     child.wait()
     rows = json.loads(journal.read_text())["rows"]
-    if not 0 < rows < 3000 or (folder / "killed.npy").exists():
+    if not 0 < rows < 6000 or (folder / "killed.npy").exists():
         raise wrong(f"the killed command had written {rows} rows")
     refuses("with other inputs or settings", *words("killed"), "--pooling", "first")
     about = texts.stat()
