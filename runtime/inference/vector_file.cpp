@@ -69,18 +69,20 @@ std::optional<vector_progress> vector_file::interrupted(bool resume) const {
     return {};
   const auto where = fmt::format("'{}'", journal_.string());
   const auto x = parse_json(read_text(journal_), where);
-  if (object_member(x, "identity", where) != identity_)
-    throw input_error(
-        "cannot continue '{}': an interrupted program wrote it with other inputs or settings. Give "
-        "the same command again, or remove '{}' to begin anew",
-        path_.string(),
-        journal_.string());
   const auto count = [&](const char* key) { return count_member(x, key, where); };
   const vector_progress out{.rows = count("rows"),
                             .cut = count("cut"),
                             .input = std::uint64_t(count("input")),
                             .at = {std::uint64_t(count("byte")), std::uint64_t(count("line"))},
                             .index_bytes = std::uint64_t(count("index_bytes"))};
+  if (out.rows == 0)  // also after an error in the first texts, which are mended now
+    return {};
+  if (object_member(x, "identity", where) != identity_)
+    throw input_error(
+        "cannot continue '{}': an interrupted program wrote it with other inputs or settings. Give "
+        "the same command again, or remove '{}' to begin anew",
+        path_.string(),
+        journal_.string());
   if (out.rows > rows_)
     throw input_error(
         "cannot continue '{}': its journal '{}' has {} of {} rows; remove the journal to begin "

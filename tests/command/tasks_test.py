@@ -128,6 +128,15 @@ def check_resume(folder):
     refuses("files_xxh3", *words, "--save", folder / "parts", "--load", folder / "parts", "--strict-identity")
 
 
+def check_killed(folder):
+    """Processes of a fine-tuning are killed: its steps, accuracies and parameters keep their bits."""
+    page = works("chaos", "--kills", 2, "--every-steps", 20, "--seed", 3, "--roles", "node,lane", "--kinds", "SIGKILL",
+                 "--", *task(folder), "--epochs", 10, "--pretrained-checkpoint", pretrained(folder), "--world-size", 4,
+                 "--pipeline-model-parallel-size", 2, "--processes", 2)
+    if "all checks hold" not in page:
+        raise wrong(page)
+
+
 def check_wrong_tasks(folder):
     words = task(folder)
     refuses("the length of the run is missing", *words)

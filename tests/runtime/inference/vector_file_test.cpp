@@ -96,6 +96,7 @@ TEST_CASE("two programs do not write the same vectors", "[vectors]") {
 TEST_CASE("vectors of other settings are not continued unless they begin anew", "[vectors]") {
   const scratch_folder folder;
   const auto path = folder / "x.npy";
+  CHECK(vector_file(path, 3, 2, {{"batch", 1}}, true).progress().rows == 0);  // has written nothing
   open(path).add(std::vector<float>{1, 2}, "", {.rows = 1});
   CHECK_BREAKS("VECTORS-1", open(path).finish());
   CHECK_THROWS_MATCHES(vector_file(path, 3, 2, {{"batch", 4}}, true),
