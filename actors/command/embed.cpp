@@ -58,7 +58,7 @@ std::int64_t texts_of(const embed_flags& flags, const runtime::cancel_token& sto
 nlohmann::json states_of(const embed_flags& flags) {
   nlohmann::json out = nlohmann::json::array();
   for (const auto& path : flags.inputs)
-    out.push_back({runtime::text_or_bytes(fs::absolute(path).lexically_normal().string()),
+    out.push_back({runtime::text_or_bytes(path),
                    fs::file_size(path),
                    fs::last_write_time(path).time_since_epoch().count()});
   return out;
@@ -206,13 +206,14 @@ void add_embed(command_line& program) {
   auto& line = program.command("embed", "turns texts into vectors by an encoder such as a BERT.");
   const auto flags = std::make_shared<embed_flags>();
   line.group("Text");
-  line.values({.name = "--input",
-               .field = "embed.input",
-               .type = "FILE...",
-               .help = "Files with texts, read in this order; also compressed. Blank lines are left out.",
-               .least = 1,
-               .most = 1 << 20},
-              all(flags->inputs));
+  line.values(
+      {.name = "--input",
+       .field = "embed.input",
+       .type = "FILE...",
+       .help = "Files with texts, read in this order; also compressed. Blank lines are left out.",
+       .least = 1,
+       .most = 1 << 20},
+      all(flags->inputs));
   line.value({.name = "--input-format",
               .type = "FORMAT",
               .default_value = "jsonl for .jsonl and .json, else lines",
