@@ -7,11 +7,11 @@
 # Each verse of the labelled set appears twice, as it is and with its words in a random order. A bag of words is the
 # same for both, so a classifier of it (naive Bayes, computed here) is right for one half. The BERT sees the order.
 #
-# Prints both accuracies to standard error. Takes a few minutes on two cores.
+# Prints both accuracies to standard error: 0.877 and 0.5. Takes a few minutes on two cores.
 #
 # Expected output:
 #   the BERT began with the parameters of pre-training and a new head
-#   its accuracy is at least 0.2 above that of the bag of words
+#   its accuracy is at least 0.3 above that of the bag of words
 #   each verse has a vector
 set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -112,11 +112,11 @@ echo "the BERT began with the parameters of pre-training and a new head"
 bert=$(sed -n 's/.*"validation_accuracy": *\([0-9.e-]*\).*/\1/p' tuned/log.jsonl | sort -g | tail -n 1)
 baseline=$(cat baseline.txt)
 echo "accuracy: $bert of the BERT, $baseline of the bag of words" >&2
-awk -v bert="${bert:-0}" -v baseline="$baseline" 'BEGIN { exit !(bert >= baseline + 0.2) }' || {
-  echo "15_fine_tuning.sh: the accuracy is $bert, and that of the bag of words $baseline: expected 0.2 more" >&2
+awk -v bert="${bert:-0}" -v baseline="$baseline" 'BEGIN { exit !(bert >= baseline + 0.3) }' || {
+  echo "15_fine_tuning.sh: the accuracy is $bert, and that of the bag of words $baseline: expected 0.3 more" >&2
   exit 1
 }
-echo "its accuracy is at least 0.2 above that of the bag of words"
+echo "its accuracy is at least 0.3 above that of the bag of words"
 
 quietly "$troupe" embed --load pretrained --input valid.txt --output vectors.npy
 python3 - <<'END'

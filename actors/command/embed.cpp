@@ -4,6 +4,7 @@
 #include "actors/command/signals.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_bytes.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/data/record_reader.hpp"
@@ -53,17 +54,26 @@ std::int64_t texts_of(const embed_flags& flags, const runtime::cancel_token& sto
   return out;
 }
 
+/// Changes when a file changes.
+nlohmann::json states_of(const embed_flags& flags) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const auto& path : flags.inputs)
+    out.push_back({runtime::text_or_bytes(path),
+                   fs::file_size(path),
+                   fs::last_write_time(path).time_since_epoch().count()});
+  return out;
+}
+
 nlohmann::json identity_of(const embed_flags& flags,
                            runtime::loaded_model& model,
+                           nlohmann::json inputs,
                            std::int64_t texts,
                            std::int64_t longest) {
-  nlohmann::json files = nlohmann::json::array();
-  for (const auto& path : flags.inputs)
-    files.push_back({{"path", path}, {"bytes", fs::file_size(path)}});
-  return {{"model", fs::absolute(flags.model.load).string()},
-          {"iteration", model.manifest().iteration},
+  return {{"parameters", model.digest()},
+          {"tokenizer", runtime::to_string(model.text().fingerprint())},
+          {"backend", flags.model.backend},
           {"precision", runtime::to_string(model.store().type())},
-          {"inputs", files},
+          {"inputs", std::move(inputs)},
           {"texts", texts},
           {"format", flags.format},
           {"json_key", flags.json_key},
@@ -99,6 +109,13 @@ void write_piece(piece& from,
   from = {};
 }
 
+[[noreturn]] void refuse_change(const std::string& files) {
+  throw runtime::input_error(
+      "cannot embed {}: it changed while it was read; wait until it is complete, and run the same "
+      "command with --no-resume",
+      files);
+}
+
 void embed_files(const embed_flags& flags,
                  runtime::embedder& by,
                  std::int64_t texts,
@@ -115,6 +132,8 @@ void embed_files(const embed_flags& flags,
     runtime::record_parser parser(path, format, {flags.json_key});
     piece now;
     const auto write = [&] {
+      if (to.progress().rows + std::int64_t(now.texts.size()) > texts)
+        refuse_change("'" + path.string() + "'");
       auto progress = to.progress();
       progress.input = input;
       progress.at = reader.position();
@@ -150,16 +169,22 @@ int embed(const embed_flags& flags, const runtime::cancel_token& stop) {
   runtime::require_no_input("--output", flags.output, read);
   runtime::require_no_input("--output", index.replace_extension(".jsonl"), read);
   const auto texts = texts_of(flags, stop);
+  const auto inputs = states_of(flags);
   const auto model = load(flags.model, runtime::model_use::embeds);
   const auto longest = flags.longest.value_or(model->whole().model().sequence);
   runtime::embedder by(
       *model,
       flags.pooling == "first" ? runtime::text_vector::first : runtime::text_vector::mean,
       longest);
-  runtime::vector_file to(
-      flags.output, texts, by.width(), identity_of(flags, *model, texts, longest), flags.resume);
+  runtime::vector_file to(flags.output,
+                          texts,
+                          by.width(),
+                          identity_of(flags, *model, inputs, texts, longest),
+                          flags.resume);
   const auto before = to.progress().rows;
   embed_files(flags, by, texts, to, stop);
+  if (to.progress().rows != texts || states_of(flags) != inputs)
+    refuse_change("--input");
   const auto cut = to.progress().cut;
   to.finish();
   print_page("wrote '{}': {} of {}, and '{}'{}{}\n",
@@ -181,13 +206,14 @@ void add_embed(command_line& program) {
   auto& line = program.command("embed", "turns texts into vectors by an encoder such as a BERT.");
   const auto flags = std::make_shared<embed_flags>();
   line.group("Text");
-  line.values({.name = "--input",
-               .field = "embed.input",
-               .type = "FILE...",
-               .help = "Files with texts, read in this order; also compressed.",
-               .least = 1,
-               .most = 1 << 20},
-              all(flags->inputs));
+  line.values(
+      {.name = "--input",
+       .field = "embed.input",
+       .type = "FILE...",
+       .help = "Files with texts, read in this order; also compressed. Blank lines are left out.",
+       .least = 1,
+       .most = 1 << 20},
+      all(flags->inputs));
   line.value({.name = "--input-format",
               .type = "FORMAT",
               .default_value = "jsonl for .jsonl and .json, else lines",

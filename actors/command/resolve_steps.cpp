@@ -169,7 +169,7 @@ void resolve_epochs(training_flags& flags,
         batch);
   steps.iterations = epochs * train / batch;
   if (!flags.given.contains("watch.eval_interval"))
-    job.watch.eval_interval = std::uint64_t(train / batch);
+    job.watch.eval_interval = std::uint64_t((train + batch / 2) / batch);
   if (!flags.given.contains("watch.eval_batches"))
     job.watch.eval_batches = (samples(runtime::data_split::valid) + batch - 1) / batch;
 }

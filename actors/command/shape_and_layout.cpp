@@ -8,7 +8,8 @@ training_flags shape_and_layout(training_flags flags) {
     return setting.starts_with("data.") || setting.starts_with("rate.");
   });
   flags.data = {};
-  flags.job.data = {.mock = true};
+  const bool own_files = flags.given.contains(flags.family->own_data());
+  flags.job.data = {.mock = !own_files};
   flags.job.training.per_token_loss = false;
   if (flags.tokenizer.vocabulary_size)
     flags.tokenizer = {.type = "NullTokenizer", .vocabulary_size = flags.tokenizer.vocabulary_size};
@@ -17,8 +18,9 @@ training_flags shape_and_layout(training_flags flags) {
     flags.job.training.batch.global
         = runtime::batch_steps_from(flags.steps.sizes, 1).back().size;  // for any sequence length
   flags.steps.sizes.clear();
+  if (!own_files || flags.steps.iterations || flags.steps.samples)  // otherwise epochs decide
+    flags.steps.iterations = 1;
   flags.steps.samples.reset();
-  flags.steps.iterations = 1;
   flags.job.exit_interval = 0;
   flags.rate = {};
   flags.job.training.rate = {.maximum = 1};

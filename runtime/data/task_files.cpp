@@ -72,8 +72,8 @@ void replace_each(std::string& in, std::string_view what, std::string_view by) {
 /// A file that is read line by line, with errors that name the line.
 class task_reader {
  public:
-  task_reader(std::string path, const task_settings& task)
-      : path_(std::move(path)), task_(task), text_(read_text(path_)) {
+  task_reader(std::string path, const task_settings& task, bool warns)
+      : path_(std::move(path)), task_(task), warns_(warns), text_(read_text(path_)) {
     if (const auto bad = first_invalid_utf8(text_); bad != std::string_view::npos)
       throw input_error("cannot read '{}' for the task {}: byte {} is not UTF-8; convert the file",
                         path_,
@@ -101,9 +101,9 @@ class task_reader {
     fields.clear();
     if (rest_.empty())
       return false;
-    const auto begin = ++number_;
+    number_ += 1 + std::exchange(inside_, 0);
     for (bool more = true; more;)
-      fields.push_back(field(begin, more));
+      fields.push_back(field(more));
     return true;
   }
 
@@ -111,15 +111,18 @@ class task_reader {
     throw input_error("cannot read '{}' for the task {}: line {} {}",
                       path_,
                       to_string(task_.kind),
-                      number_,
+                      std::max<std::int64_t>(number_, 1),
                       what);
   }
-  const std::string& path() const { return path_; }
-  std::int64_t line() const { return number_; }
+  /// `what` follows the path.
+  void warn(const std::string& what) const {
+    if (warns_)
+      log_warning("'{}'{}", path_, what);
+  }
   std::string where() const { return fmt::format("'{}', line {}", path_, number_); }
 
  private:
-  std::string field(std::int64_t begin, bool& more) {
+  std::string field(bool& more) {
     std::string out;
     bool quoted = rest_.starts_with('"');
     if (quoted)
@@ -142,23 +145,23 @@ class task_reader {
         return out;
       }
       if (c == '\n')
-        ++number_;
+        ++inside_;
       out += c;
       rest_.remove_prefix(1);
     }
-    if (quoted) {
-      number_ = begin;
+    if (quoted)
       fail("begins a quoted field that does not end: close its quotes");
-    }
     more = false;
     return out;
   }
 
   std::string path_;
   const task_settings& task_;
+  bool warns_;
   std::string text_;
   std::string_view rest_;
   std::int64_t number_ = 0;
+  std::int64_t inside_ = 0;  ///< further lines of the last record
 };
 
 using table_row = std::vector<std::string_view>;
@@ -188,10 +191,9 @@ task_sample labelled_pair(std::string first, std::string second, std::int32_t la
 }
 
 void warn_of_test_file(const task_reader& from) {
-  log_warning(
-      "'{}' is a test file without labels: its samples count as class 0, so their accuracy says "
-      "nothing",
-      from.path());
+  from.warn(
+      " is a test file without labels: its samples count as class 0, so their accuracy says "
+      "nothing");
 }
 
 void read_mnli(task_reader& from, std::vector<task_sample>& out) {
@@ -261,9 +263,9 @@ void read_qqp(task_reader& from, std::vector<task_sample>& out) {
     out.push_back(labelled_pair(std::move(first), std::move(second), label == "1" ? 1 : 0));
   }
   if (skipped > 0)
-    log_warning("'{}': skipped {} without 6 columns or with an empty question, as Megatron-LM does",
-                from.path(),
-                counted(skipped, "line"));
+    from.warn(
+        fmt::format(": skipped {} without 6 columns or with an empty question, as Megatron-LM does",
+                    counted(skipped, "line")));
 }
 
 std::string text_in(const task_reader& from, const nlohmann::json& x, const char* what) {
@@ -364,9 +366,12 @@ std::vector<std::string> task_files(const task_settings& task,
       continue;
     }
     const auto before = std::ptrdiff_t(out.size());
-    for (const auto& entry : fs::directory_iterator(path))
-      if (entry.path().extension() == ".txt")
-        out.push_back(entry.path().string());
+    for (fs::directory_iterator at(path, failure), end; !failure && at != end;
+         at.increment(failure))
+      if (at->path().extension() == ".txt" && !at->path().filename().string().starts_with('.'))
+        out.push_back(at->path().string());
+    if (failure)
+      throw input_error("cannot read the folder '{}': {}", path, failure.message());
     if (std::ptrdiff_t(out.size()) == before)
       throw input_error("the folder '{}' has no *.txt: name one of RACE's, such as RACE/train/high",
                         path);
@@ -393,10 +398,11 @@ std::string clean_text(std::string_view text) {
 }
 
 std::vector<task_sample> read_task(const task_settings& task,
-                                   const std::vector<std::string>& files) {
+                                   const std::vector<std::string>& files,
+                                   bool warns) {
   std::vector<task_sample> out;
   for (const auto& path : files) {
-    task_reader from(path, task);
+    task_reader from(path, task, warns);
     const auto before = out.size();
     switch (task.kind) {
       case task_kind::none:

@@ -37,10 +37,11 @@ struct task_sample {
 std::vector<std::string> task_files(const task_settings& task,
                                     const std::vector<std::string>& said);
 
-/// The samples of task_files, in order. Texts are cleaned. Warns of test files and of lines of QQP
-/// that Megatron-LM skips. Throws input_error with file and line for anything else.
+/// The samples of task_files, in order. Texts are cleaned. With `warns`, warns of test files and of
+/// lines of QQP that Megatron-LM skips. Throws input_error with file and line for anything else.
 std::vector<task_sample> read_task(const task_settings& task,
-                                   const std::vector<std::string>& files);
+                                   const std::vector<std::string>& files,
+                                   bool warns = false);
 
 /// Makes runs of whitespace one space and removes it before a full stop that stands alone, as
 /// Megatron-LM does.

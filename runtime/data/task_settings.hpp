@@ -57,7 +57,7 @@ struct task_settings {
                 task_kind::none, task_kind::mnli, task_kind::qqp, task_kind::race, task_kind::csv),
         row("labels", &x::labels)
             .own_flag({.name = "--task-labels",
-                       .type = "LABEL",
+                       .type = "LABEL...",
                        .help = "With --task csv: the labels, in the order of their classes.",
                        .most = 100000,
                        .only_given = true,
@@ -66,7 +66,7 @@ struct task_settings {
             .sparse(),
         row("train", &x::train)
             .own_flag({.name = "--task-train",
-                       .type = "FILE",
+                       .type = "FILE...",
                        .help = "Labelled texts to train on; folders for RACE.",
                        .most = 100000,
                        .only_given = true,
@@ -75,7 +75,7 @@ struct task_settings {
             .sparse(),
         row("valid", &x::valid)
             .own_flag({.name = "--task-valid",
-                       .type = "FILE",
+                       .type = "FILE...",
                        .help = "Labelled texts on which accuracy is measured after each epoch.",
                        .most = 100000,
                        .only_given = true,

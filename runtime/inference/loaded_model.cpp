@@ -4,6 +4,7 @@
 #include "runtime/checkpoint/hub.hpp"
 #include "runtime/checkpoint/own_parameters.hpp"
 #include "runtime/checkpoint/same_extension.hpp"
+#include "runtime/core/hash.hpp"
 #include "runtime/core/json_reader.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/data/token_schema.hpp"
@@ -182,14 +183,17 @@ void loaded_model::fill(const From& from, const loading& wanted) {
   model_ = std::make_unique<chunk>(std::move(model), range);
   // Zero replicas: inference needs no gradients.
   store_ = std::make_unique<resident_store>(model_->units(), 0, stream_.pool(), wanted.precision);
+  digester all;
   for (const auto& e : store_->entries()) {
     if (e.owner >= 0)
       continue;
     const auto& name = e.spec.name;
     std::vector<float> values(std::size_t(from.extents(name).size()));
     from.read(name, values);
+    all.add(values.data(), values.size() * sizeof(float));
     store_->set(e, 0, values);
   }
+  digest_ = to_string(all.result());
 }
 
 }  // namespace troupe::runtime

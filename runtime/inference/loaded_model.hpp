@@ -50,6 +50,8 @@ class loaded_model {
   const model_description& config() const { return manifest_.model; }
   /// A model folder of Hugging Face gives iteration 0, without shards.
   const checkpoint_manifest& manifest() const { return manifest_; }
+  /// Digest of the parameters, before they are rounded to its precision.
+  const std::string& digest() const { return digest_; }
   const tokenizer& text() const { return *tokenizer_; }
   /// Text that the model reads before it generates; empty: it continues the prompt.
   const std::optional<given_text>& before() const { return before_; }
@@ -68,6 +70,7 @@ class loaded_model {
   void fill(const From& from, const loading& wanted);
 
   checkpoint_manifest manifest_;
+  std::string digest_;
   runtime::stream stream_;
   std::unique_ptr<const tokenizer> tokenizer_;
   std::optional<given_text> before_;

@@ -41,12 +41,17 @@ vector_file::vector_file(std::filesystem::path path,
     : path_(std::move(path)),
       index_(with_ending(path_, ".jsonl")),
       journal_(with_ending(path_, ".journal")),
+      lock_(path_, "write the vectors"),
       rows_(rows),
       width_(width),
       identity_(std::move(identity)) {
   const auto found = interrupted(resume);
   if (found)
     progress_ = *found;
+  else
+    remove_file(journal_);  // is not true of the files that begin here
+  if (found && progress_.rows == rows_)
+    return;
   const auto bytes = header_bytes + std::uint64_t(progress_.rows * width_) * sizeof(float);
   vectors_.emplace(partial(path_), found ? bytes : 0);
   lines_.emplace(partial(index_), progress_.index_bytes);
@@ -64,18 +69,20 @@ std::optional<vector_progress> vector_file::interrupted(bool resume) const {
     return {};
   const auto where = fmt::format("'{}'", journal_.string());
   const auto x = parse_json(read_text(journal_), where);
-  if (object_member(x, "identity", where) != identity_)
-    throw input_error(
-        "cannot continue '{}': an interrupted program wrote it with other inputs or settings. Give "
-        "the same command again, or remove '{}' to begin anew",
-        path_.string(),
-        journal_.string());
   const auto count = [&](const char* key) { return count_member(x, key, where); };
   const vector_progress out{.rows = count("rows"),
                             .cut = count("cut"),
                             .input = std::uint64_t(count("input")),
                             .at = {std::uint64_t(count("byte")), std::uint64_t(count("line"))},
                             .index_bytes = std::uint64_t(count("index_bytes"))};
+  if (out.rows == 0)  // also after an error in the first texts, which are mended now
+    return {};
+  if (object_member(x, "identity", where) != identity_)
+    throw input_error(
+        "cannot continue '{}': an interrupted program wrote it with other inputs or settings. Give "
+        "the same command again, or remove '{}' to begin anew",
+        path_.string(),
+        journal_.string());
   if (out.rows > rows_)
     throw input_error(
         "cannot continue '{}': its journal '{}' has {} of {} rows; remove the journal to begin "
@@ -112,12 +119,12 @@ void vector_file::add(std::span<const float> vectors,
 
 void vector_file::finish() {
   ensure(progress_.rows == rows_, "VECTORS-1: a finished file has all rows");
-  vectors_->sync();
-  lines_->sync();
-  vectors_.reset();
+  vectors_.reset();  // all bytes are durable
   lines_.reset();
-  rename_part(partial(index_), index_);
-  rename_part(partial(path_), path_);
+  std::error_code failure;
+  for (const auto& name : {index_, path_})  // a killed program may have renamed the first
+    if (std::filesystem::exists(partial(name), failure) || !std::filesystem::exists(name, failure))
+      rename_part(partial(name), name);
   remove_file(journal_);
 }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "runtime/data/record_reader.hpp"
+#include "runtime/file/file_lock.hpp"
 #include "runtime/file/part_file.hpp"
 
 #include <cstdint>
@@ -35,7 +36,8 @@ class vector_file {
  public:
   /// `path` ends in .npy. `identity`: everything that decides the rows. Continues the rows of an
   /// interrupted program of the same identity, or begins anew with `resume` false. Throws
-  /// input_error for a journal of another identity, and for a damaged one.
+  /// input_error for a journal of another identity, for a damaged one, and while another process
+  /// writes the file.
   vector_file(std::filesystem::path path,
               std::int64_t rows,
               std::int64_t width,
@@ -55,10 +57,11 @@ class vector_file {
   void write_journal() const;
 
   std::filesystem::path path_, index_, journal_;
+  file_lock lock_;
   std::int64_t rows_, width_;
   nlohmann::json identity_;
   vector_progress progress_;
-  std::optional<part_file> vectors_, lines_;
+  std::optional<part_file> vectors_, lines_;  ///< null: only their names are left
 };
 
 }  // namespace troupe::runtime

@@ -4,11 +4,19 @@
 """
 
 import json
+import os
+import pathlib
+import signal
 import struct
+import subprocess
 import sys
+import time
 
 import cli_test
 from cli_test import refuses, works, wrong
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "bert"
+sys.path.insert(0, str(GOLDEN))
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d"]
 
@@ -65,19 +73,68 @@ def check_fine_tuning(folder):
     best = max(share for _, share in found)
     if best < 0.9 or f"best accuracy on validation: {100 * best:.4f} %" not in page:
         raise wrong(f"the best accuracy is {best}, and the console says:\n{page}")
+    works("memory", *task(folder)[1:], "--epochs", 10)
+    works("embed", "--load", folder / "tuned", "--input", folder / "valid.csv", "--input-format", "lines",
+          "--output", folder / "tuned.npy")
 
 
 def check_layouts(folder):
     """Two stages and two replicas learn the same as one worker."""
-    losses = []
+    losses, accuracies = [], []
     for number, layout in enumerate(([], ["--world-size", 2, "--pipeline-model-parallel-size", 2],
                                      ["--world-size", 2])):
         saved = folder / str(number)
         works(*task(folder), "--epochs", 2, "--save", saved, *layout)
         records = [json.loads(line) for line in (saved / "log.jsonl").read_text().splitlines()]
         losses.append([x["task_loss"] for x in records if "task_loss" in x])
+        accuracies.append(validations(saved))
     if any(abs(x - y) > 1e-4 * abs(x) for other in losses[1:] for x, y in zip(losses[0], other)):
         raise wrong(f"losses differ between layouts: {losses}")
+    if any(other != accuracies[0] for other in accuracies[1:]):
+        raise wrong(f"accuracies differ between layouts: {accuracies}")
+
+
+def check_glue(folder):
+    """A file of GLUE is read, and a warning about it is shown once."""
+    for name, rows in (("train", 20), ("valid", 9)):
+        (folder / f"{name}.tsv").write_text(
+            "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\nbroken\n"
+            + "".join(f"{i}\t1\t2\ta b\t{['c d', 'a b'][i % 2]}\t{i % 2}\n" for i in range(rows)))
+    code, out, err = cli_test.run("train", "bert", *model(folder), "--task", "qqp", "--task-train",
+                                  folder / "train.tsv", "--task-valid", folder / "valid.tsv", "--epochs", 2,
+                                  "--save", folder / "save")
+    if code != 0 or (out + err).count("train.tsv': skipped 1 line") != 1:
+        raise wrong(f"exit code {code}, or not one warning:\n{out}{err}")
+    if [at for at, _ in validations(folder / "save")] != [3, 5]:  # epochs of 2.5 steps
+        raise wrong(f"validations: {validations(folder / 'save')}")
+
+
+def check_resume(folder):
+    """A fine-tuning that stopped amid an epoch goes on with the same losses, accuracies and parameters."""
+    words = [*task(folder), "--epochs", 3, "--pretrained-checkpoint", pretrained(folder)]
+    works(*words, "--save", folder / "whole")
+    works(*words, "--save", folder / "parts", "--exit-interval", 13)
+    works(*words, "--save", folder / "parts", "--load", folder / "parts")
+
+    def steps(name):
+        records = [json.loads(line) for line in (folder / name / "log.jsonl").read_text().splitlines()]
+        return [[x.get(key) for key in ("iteration", "task_loss", "accuracy", "validation_accuracy", "grad_norm")]
+                for x in records]
+
+    if steps("whole") != steps("parts"):
+        raise wrong(f"a resumed run differs:\n{steps('whole')}\n{steps('parts')}")
+    works("checkpoint", "diff", folder / "whole", folder / "parts")
+    csv(folder / "train.csv", 65)
+    refuses("files_xxh3", *words, "--save", folder / "parts", "--load", folder / "parts", "--strict-identity")
+
+
+def check_killed(folder):
+    """Processes of a fine-tuning are killed: its steps, accuracies and parameters keep their bits."""
+    page = works("chaos", "--kills", 2, "--every-steps", 20, "--seed", 3, "--roles", "node,lane", "--kinds", "SIGKILL",
+                 "--", *task(folder), "--epochs", 10, "--pretrained-checkpoint", pretrained(folder), "--world-size", 4,
+                 "--pipeline-model-parallel-size", 2, "--processes", 2)
+    if "all checks hold" not in page:
+        raise wrong(page)
 
 
 def check_wrong_tasks(folder):
@@ -92,6 +149,11 @@ def check_wrong_tasks(folder):
     words = task(folder)
     begin = pretrained(folder)
     refuses("another model", *words, "--epochs", 1, "--pretrained-checkpoint", begin, "--bert-post-norm")
+    refuses("positions: checkpoint 16, this run 32", *words, "--epochs", 1, "--pretrained-checkpoint", begin,
+            "--max-position-embeddings", 32)
+    works("train", "gpt", *cli_test.SMALL, *cli_test.MOCK, "--save", folder / "gpt")
+    refuses("its model is a GPT, and this run's is a BERT", *words, "--epochs", 1, "--pretrained-checkpoint",
+            folder / "gpt")
     refuses("no such folder", *words, "--epochs", 1, "--pretrained-checkpoint", folder / "nowhere")
 
 
@@ -128,6 +190,65 @@ def check_vectors(folder):
     works("train", "gpt", *cli_test.SMALL, *cli_test.MOCK, "--save", folder / "gpt")
     refuses("name an encoder", "embed", "--load", folder / "gpt", "--input", folder / "texts.jsonl",
             "--output", folder / "y.npy")
+
+
+def check_hub_vectors(folder):
+    """Vectors equal those of transformers to 1e-5."""
+    import bert_model
+    golden = json.loads((GOLDEN / "vectors.json").read_text())
+    (folder / "texts.txt").write_text("\n\n".join(bert_model.TEXTS) + "\n")
+    for case in ("bert_post", "bert_pre"):
+        bert_model.write_text_model(case, folder / case)
+        for kind in ("mean", "first"):
+            path = folder / f"{case}_{kind}.npy"
+            works("embed", "--load", folder / case, "--input", folder / "texts.txt", "--pooling", kind,
+                  "--output", path)
+            found = vectors_of(path)
+            index = [json.loads(line) for line in path.with_suffix(".jsonl").read_text().splitlines()]
+            if [x["line"] for x in index] != [1, 3, 5, 7, 9] or [x["tokens"] for x in index] != [1, 3, 4, 21, 40]:
+                raise wrong(f"the index: {index}")
+            far = max(abs(x - y) for row, right in zip(found, golden[case]) for x, y in zip(row, right[kind]))
+            if len(found) != len(golden[case]) or far > 1e-5:
+                raise wrong(f"{case}, {kind}: {len(found)} vectors, which differ by up to {far}")
+
+
+def check_killed_vectors(folder):
+    """A killed command continues and gives the same bytes; another command, and changed texts, are refused."""
+    texts = folder / "texts.txt"
+    texts.write_text("".join(" ".join("abcd"[(i * 7 + k * k) % 4] for k in range(1 + i % 9)) + "\n"
+                             for i in range(6000)))
+    model = pretrained(folder)
+
+    def words(name):
+        return ["embed", "--load", model, "--input", texts, "--output", folder / f"{name}.npy", "--batch-size", 1]
+
+    works(*words("whole"))
+    journal = folder / "killed.journal"
+    child = subprocess.Popen([cli_test.PROGRAM, *map(str, words("killed"))], stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 120
+    while child.poll() is None and time.monotonic() < end:
+        if journal.exists() and json.loads(journal.read_text())["rows"] > 0:
+            break
+        time.sleep(0.001)
+    child.send_signal(signal.SIGSTOP)
+    refuses("is writing there", *words("killed"))
+    child.kill()
+    child.wait()
+    rows = json.loads(journal.read_text())["rows"]
+    if not 0 < rows < 6000 or (folder / "killed.npy").exists():
+        raise wrong(f"the killed command had written {rows} rows")
+    refuses("with other inputs or settings", *words("killed"), "--pooling", "first")
+    about = texts.stat()
+    os.utime(texts, ns=(about.st_atime_ns, about.st_mtime_ns + 10**9))  # as if it had other text of the same size
+    refuses("with other inputs or settings", *words("killed"))
+    os.utime(texts, ns=(about.st_atime_ns, about.st_mtime_ns))
+    page = works(*words("killed"))
+    if "resumed after" not in page or journal.exists() or (folder / "killed.npy.partial").exists():
+        raise wrong(f"the command did not resume, or left files:\n{page}")
+    for ending in ("npy", "jsonl"):
+        if (folder / f"whole.{ending}").read_bytes() != (folder / f"killed.{ending}").read_bytes():
+            raise wrong(f"the resumed .{ending} differs")
 
 
 if __name__ == "__main__":

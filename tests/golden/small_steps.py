@@ -42,7 +42,8 @@ def load(module, values):
 
 
 def train(run, model, step_data, forward):
-    """forward(samples) gives the logits that a file keeps, and the sum and the count of each loss by its name.
+    """forward(samples) gives the logits that a file keeps, and the sum and the count of each loss by its name. A
+    measure such as "accuracy" has no gradient.
 
     Returns the steps, the norms of the first gradients and the first logits.
     """
@@ -59,7 +60,8 @@ def train(run, model, step_data, forward):
         for begin in range(0, count, size):
             out, losses = forward(data[begin:begin + size])
             logits = out.detach()[0] if logits is None else logits
-            (sum(total / tokens for total, tokens in losses.values()) / (count // size)).backward()
+            means = [total / tokens for total, tokens in losses.values() if total.requires_grad]
+            (sum(means) / (count // size)).backward()
             for name, (total, tokens) in losses.items():
                 before = sums.get(name, (0.0, 0))
                 sums[name] = (before[0] + total.detach().double().item(), before[1] + int(tokens))
@@ -91,6 +93,20 @@ def listed(values):
     return "[\n" + ",\n".join("    " + compact(x) for x in values) + "\n  ]"
 
 
+def certificate(script, case, version):
+    return dict(script=script, command=f"python3 {script} {case}",
+                date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+                python=platform.python_version(), torch=torch.__version__, model=version, machine=platform.machine(),
+                threads=1, dtype="float32")
+
+
+def write_parts(path, parts):
+    """parts: names and JSON texts."""
+    text = "{\n" + ",\n".join(f'  "{name}": {value}' for name, value in parts) + "\n}\n"
+    json.loads(text)
+    path.write_text(text, encoding="utf-8")
+
+
 def make(script, case, config, run, write_model, run_case, step_data, positions):
     """Writes CASE.json beside the script. run_case(folder, dtype) gives the results of `train`, and a version."""
     with tempfile.TemporaryDirectory() as folder:
@@ -99,22 +115,18 @@ def make(script, case, config, run, write_model, run_case, step_data, positions)
         exact = run_case(folder, torch.float64)[0]
     noise = {key: float(f"{max(abs(a[key] / b[key] - 1) for a, b in zip(steps, exact)):.3g}")
              for key in steps[0] if key.endswith(("_loss", "_norm"))}
-    certificate = dict(script=script, command=f"python3 {script} {case}",
-                       date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-                       python=platform.python_version(), torch=torch.__version__, model=version,
-                       machine=platform.machine(), threads=1, dtype="float32", float64_relative_difference=noise)
-    parts = [("case", compact(case)), ("certificate", compact(certificate)), ("model", compact(config)),
+    birth = certificate(script, case, version) | dict(float64_relative_difference=noise)
+    parts = [("case", compact(case)), ("certificate", compact(birth)), ("model", compact(config)),
              ("training", compact(run)),
              ("steps", listed({k: rounded(v) if isinstance(v, float) else v for k, v in s.items()} for s in steps)),
              ("first_gradient_norms", listed(dict(name=n, norm=rounded(v)) for n, v in norms.items())),
              ("first_logits", listed(dict(position=t, values=[rounded(x) for x in logits[t].tolist()])
                                      for t in positions)),
              ("data", listed(step_data(i) for i in range(1, run["steps"] + 1)))]
-    text = "{\n" + ",\n".join(f'  "{name}": {value}' for name, value in parts) + "\n}\n"
-    json.loads(text)
     sources = Path(__file__).resolve().parent.parent.parent
-    (sources / script).with_name(case + ".json").write_text(text, encoding="utf-8")
-    print(f"{case}: loss {steps[0]['lm_loss']:.4f} -> {steps[-1]['lm_loss']:.4f}, norms "
+    write_parts((sources / script).with_name(case + ".json"), parts)
+    losses = [next(v for k, v in steps[at].items() if k.endswith("_loss")) for at in (0, -1)]
+    print(f"{case}: loss {losses[0]:.4f} -> {losses[1]:.4f}, norms "
           f"{min(s['grad_norm'] for s in steps):.3g} to {max(s['grad_norm'] for s in steps):.3g}, "
           f"{sum(s['clipped'] for s in steps)} clipped, {noise}")
 

@@ -253,7 +253,7 @@ std::vector<std::string> wrong_with_task(const bert_config& config, const std::s
   std::vector<std::string> wrong;
   collect(wrong, [&] { pair_tokens_of(*masking_tokenizer(tokenizer)); });
   for (const auto* files : {&config.task.train, &config.task.valid})
-    collect(wrong, [&] { read_task(config.task, task_files(config.task, *files)); });
+    collect(wrong, [&] { read_task(config.task, task_files(config.task, *files), true); });
   return wrong;
 }
 

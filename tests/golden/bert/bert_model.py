@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes the small BERTs and the data of the golden training runs, from the formulas of ../gpt/hf_model.py.
 
-  bert_model.py CASE OUTDIR    writes OUTDIR/config.json and OUTDIR/model.safetensors (float32)
+  bert_model.py CASE OUTDIR    writes OUTDIR/config.json and OUTDIR/model.safetensors (float32), and for a task
+                               OUTDIR/head with the same two
 
 Needs the Python standard library only. Element i of tensor `name` of a case is
 
@@ -10,6 +11,9 @@ Needs the Python standard library only. Element i of tensor `name` of a case is
 Sample n of a run has, with h(t) = draw(CASE + "/tokens", n * 1024 + t), N = T - h(0) mod (T / 2) tokens. Token t is
 h(1 + t) mod V, type t is 1 from (N + h(1) mod 3) / 2 on. The label of token t counts if h(512 + t) mod 4 is 0, or t is
 1; it is (token 3 t mod N) + 1 mod V. The order of the sentences is h(1000) mod 2.
+
+Sample n of a task has the texts of the samples n * choices, n * choices + 1, ..., and the class h(1001) mod classes of
+the first of them.
 """
 import sys
 from pathlib import Path
@@ -30,7 +34,11 @@ def hub(kind, architecture):
 
 CASES = {"bert_post": hub("bert", "BertForPreTraining"), "bert_masked": hub("bert", "BertForMaskedLM"),
          "bert_pre": hub("megatron-bert", "MegatronBertForPreTraining"),
-         "bert_megatron": hub("megatron", "") | dict(layer_norm_eps=1e-5)}
+         "bert_megatron": hub("megatron", "") | dict(layer_norm_eps=1e-5),
+         "bert_classes": hub("bert", "BertForPreTraining"),
+         "bert_choices": hub("megatron-bert", "MegatronBertForPreTraining")}
+# Heads of tasks: texts of a sample, and classes.
+TASKS = {"bert_classes": (1, 3), "bert_choices": (4, 4)}
 # s of 2^-s: large enough that types and positions can be seen in the loss.
 SHIFTS = dict(embedding=2, position=2, type=2, input=2, output=2, gain=4, bias=4, head=2)
 
@@ -87,11 +95,19 @@ def megatron_tensors(case):
         + norm("lm_head.layer_norm", C) + [("output_layer.bias", (V,), "bias")]
 
 
+def head_tensors(case):
+    """(name, shape, kind) of the head of a task, with Megatron-LM's names."""
+    choices, classes = TASKS[case]
+    return linear("classification_head", 1 if choices > 1 else classes, CASES[case]["hidden_size"], "head")
+
+
 def write_model(case, folder):
     tensors = megatron_tensors(case) if case == "bert_megatron" else hub_tensors(case)
-    small_model.write(folder, CASES[case],
-                      ((name, shape, small_model.weights(f"{case}/{name}", shape, kind, SHIFTS[kind]))
-                       for name, shape, kind in tensors))
+    parts = {folder: tensors} | ({Path(folder) / "head": head_tensors(case)} if case in TASKS else {})
+    for part, its in parts.items():
+        small_model.write(part, CASES[case],
+                          ((name, shape, small_model.weights(f"{case}/{name}", shape, kind, SHIFTS[kind]))
+                           for name, shape, kind in its))
 
 
 def sample(case, n):
@@ -109,9 +125,30 @@ def sample(case, n):
                 mask=[int(h(512 + t) % 4 == 0 or t == 1) for t in range(N)], is_random=h(1000) % 2)
 
 
+def task_sample(case, n):
+    choices, classes = TASKS[case]
+    first = n * choices
+    return dict(texts=[{key: sample(case, first + c)[key] for key in ("tokens", "types")} for c in range(choices)],
+                label=draw(fnv(case + "/tokens"), first * 1024 + 1001) % classes)
+
+
+# Texts of vectors.json: one of one word, one with an unknown word, and one that is cut.
+TEXTS = ["w5", "w17 w40 w8", "w9 zz w95 w9", " ".join(f"w{5 + 7 * i % 91}" for i in range(21)),
+         " ".join(f"w{5 + 11 * i % 91}" for i in range(40))]
+
+
+def write_text_model(case, folder):
+    """A model with a vocabulary of words."""
+    write_model(case, folder)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    words += [f"w{i}" for i in range(len(words), CASES[case]["vocab_size"])]
+    (Path(folder) / "vocab.txt").write_text("\n".join(words) + "\n")
+
+
 def step_data(case, iteration):
     B = RUN["global_batch_size"]
-    return [sample(case, (iteration - 1) * B + b) for b in range(B)]
+    of = task_sample if case in TASKS else sample
+    return [of(case, (iteration - 1) * B + b) for b in range(B)]
 
 
 if __name__ == "__main__":

@@ -118,6 +118,43 @@ TEST_CASE("a CSV file has quoted fields, and columns by name in any order", "[ta
   CHECK(single[0].texts.at(0).second == nullptr);
 }
 
+TEST_CASE("quotes of GLUE's files are part of their texts, and a byte order mark is not",
+          "[task]") {
+  const auto found = samples_in(task_kind::qqp,
+                                "\ufeff" + qqp_header + "1\t2\t3\t\"Why\tHow \"\"so\"\"?\t1\r\n"
+                                    + "2\t2\t3\tWho\tWhen\t0\r3\t2\t3\tA\tB\t1");
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].texts.at(0).first == "\"Why");
+  CHECK(*found[0].texts.at(0).second == "How \"\"so\"\"?");
+  CHECK(found[1].label == 0);
+  CHECK(found[2].texts.at(0).first == "A");
+  const auto csv = samples_in(task_kind::csv, "\ufefflabel,text\r\nyes,a\r\n", {"yes", "no"});
+  REQUIRE(csv.size() == 1);
+  CHECK(csv[0].texts.at(0).first == "a");
+}
+
+TEST_CASE("a file of RACE has a text on each line, and a question any number of gaps", "[task]") {
+  const auto line = [](const std::string& article, const std::string& question) {
+    return R"({"article": ")" + article + R"(", "questions": [")" + question
+           + R"("], "options": [["1", "2", "3", "4_4"]], "answers": ["B"]})" + "\r\n";
+  };
+  const auto found
+      = samples_in(task_kind::race, "\ufeff" + line("one", "_ and _?") + line("two", "what\\n?"));
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].texts.at(1).first == "2 and 2?");
+  CHECK(found[0].texts.at(3).first == "4_4 and 4_4?");
+  CHECK(*found[1].texts.at(0).second == "two");
+  CHECK(found[1].texts.at(0).first == "what ? 1");
+}
+
+TEST_CASE("hidden files in a folder of RACE are ignored", "[task]") {
+  const scratch_folder folder;
+  write_text(folder / "1.txt", "{}");
+  write_text(folder / "._1.txt", "\xff");  // as some archives have them
+  const auto files = task_files({.kind = task_kind::race}, {folder.path().string()});
+  CHECK(files == std::vector<std::string>{(folder / "1.txt").string()});
+}
+
 TEST_CASE("a file that is not of its task is refused with its line", "[task]") {
   struct wrong_file {
     task_kind kind;
@@ -131,6 +168,30 @@ TEST_CASE("a file that is not of its task is refused with its line", "[task]") {
       wrong_file{task_kind::mnli,
                  mnli_header + "x\tp\ti\tg\tb\tb\tp\tp\ta\tb\tx\tneutral\n",
                  "line 2 begins with 'x' instead of the number"},
+      wrong_file{task_kind::mnli,
+                 mnli_header + mnli_before + "a\tb\tx\t-\n",
+                 "line 2 has the label '-': MNLI's are contradiction, entailment, neutral"},
+      wrong_file{task_kind::mnli,
+                 mnli_header + mnli_before + "a\n",
+                 "line 2 has 9 columns, and MNLI has at least 10"},
+      wrong_file{task_kind::mnli,
+                 mnli_header + mnli_before + " \tb\tx\tneutral\n",
+                 "line 2 has an empty sentence"},
+      wrong_file{task_kind::qqp, qqp_header + "x\t2\t3\ta\tb\t1\n", "line 2 begins with 'x'"},
+      wrong_file{task_kind::qqp,
+                 "id\tquestion1\tquestion2\n1\tWhy?\n",
+                 "line 2 has 2 columns instead of 3"},
+      wrong_file{task_kind::race,
+                 R"({"article": "x", "questions": ["q"], "options": [["1", "2", "3", "4"]],)"
+                 R"( "answers": ["E"]})",
+                 "line 1 has the answer 'E'"},
+      wrong_file{task_kind::mnli, "", "has no samples of the task mnli"},
+      wrong_file{task_kind::csv, "", "line 1 is missing"},
+      wrong_file{task_kind::csv, "label,text\n", "has no samples of the task csv"},
+      wrong_file{task_kind::csv, "label,text_b\nyes,a\n", "line 1 lacks the column"},
+      wrong_file{task_kind::csv,
+                 "label,text\nyes,\"a\nb\"\nmaybe,\"c\nd\"\n",
+                 "line 4 has the label 'maybe'"},
       wrong_file{task_kind::mnli, mnli_header, "has no samples of the task mnli"},
       wrong_file{task_kind::qqp, "a\tb\n", "has 2 columns, and QQP has 6"},
       wrong_file{task_kind::qqp, qqp_header + "1\t2\t3\ta\tb\t2\n", "line 2 has the label '2'"},

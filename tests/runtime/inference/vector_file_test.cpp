@@ -6,6 +6,7 @@
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -69,9 +70,33 @@ TEST_CASE("an interrupted file of vectors continues behind its last durable piec
   CHECK(!fs::exists(folder / "x.journal", failure));
 }
 
+TEST_CASE("a program that was killed between the two last names is finished", "[vectors]") {
+  const scratch_folder folder;
+  const auto path = folder / "x.npy";
+  open(path).add(std::vector<float>{1, 2, 3, 4, 5, 6}, "{}\n{}\n{}\n", {.rows = 3});
+  const bool renamed = GENERATE(false, true);
+  if (renamed)
+    fs::rename(folder / "x.jsonl.partial", folder / "x.jsonl");
+  auto file = open(path);
+  CHECK(file.progress().rows == 3);
+  file.finish();
+  CHECK(read_text(folder / "x.jsonl") == "{}\n{}\n{}\n");
+  CHECK(read_text(path).size() == 128 + 6 * sizeof(float));
+  std::error_code failure;
+  CHECK(!fs::exists(folder / "x.journal", failure));
+}
+
+TEST_CASE("two programs do not write the same vectors", "[vectors]") {
+  const scratch_folder folder;
+  const auto first = open(folder / "x.npy");
+  CHECK_THROWS_MATCHES(
+      open(folder / "x.npy"), input_error, MessageMatches(ContainsSubstring("x.npy")));
+}
+
 TEST_CASE("vectors of other settings are not continued unless they begin anew", "[vectors]") {
   const scratch_folder folder;
   const auto path = folder / "x.npy";
+  CHECK(vector_file(path, 3, 2, {{"batch", 1}}, true).progress().rows == 0);  // has written nothing
   open(path).add(std::vector<float>{1, 2}, "", {.rows = 1});
   CHECK_BREAKS("VECTORS-1", open(path).finish());
   CHECK_THROWS_MATCHES(vector_file(path, 3, 2, {{"batch", 4}}, true),
