@@ -14,8 +14,8 @@ void declare(command_line& line, training_flags& to) {
   line.configurable();
   line.notes(to.given);
   declare_settings(line, to);
-  declare_table(line, to);
   declare_other_names(line, other_names_of_training());
+  declare_table(line, to);
   line.note(fmt::format(
       "The last use of a flag overrides earlier ones. Flags of Megatron-LM without an effect here "
       "are accepted. Flags that ask for a missing feature are refused with the reason: `troupe "

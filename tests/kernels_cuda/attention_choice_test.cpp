@@ -125,8 +125,12 @@ TEST_CASE("the library runs the shapes that it serves, our kernels all others", 
   const float value = 0;
   biased.bias.values = &value;
   CHECK(library_for(biased, library) == nullptr);
-  CHECK(tensor_cores_take(m.forward()));
-  CHECK_FALSE(tensor_cores_take(biased));
+  tests::attention_memory<bf16> longer{
+      .H = 2, .G = 1, .D = 64, .query_lengths = {16}, .key_lengths = {16}};
+  CHECK(tensor_cores_take(longer.forward()));
+  auto longer_biased = longer.forward();
+  longer_biased.bias.values = &value;
+  CHECK_FALSE(tensor_cores_take(longer_biased));
 
   CHECK(attention_scratch(uniform(m.forward()), 10, library) == 1000);
   CHECK(attention_scratch(uniform(m.forward()), 2000, library) == 2000);

@@ -23,6 +23,12 @@ from small_steps import (certificate, compact, listed, load, main, make, rounded
                          write_parts)
 
 
+def prepare(model, dtype):
+    """Token 0 is a word here. PyTorch would give the row of padding no gradient from the embedding."""
+    model.base_model.embeddings.word_embeddings.padding_idx = None
+    model.to(dtype).eval()
+
+
 class Hub:
     """A model of transformers."""
 
@@ -39,9 +45,7 @@ class Hub:
         copies = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
         assert not unexpected and set(missing) <= copies | {"bert.embeddings.position_ids"}, (missing, unexpected)
         self.model.tie_weights()
-        # Token 0 is a word here. PyTorch would give its row no gradient from the embedding.
-        self.model.base_model.embeddings.word_embeddings.padding_idx = None
-        self.model.to(dtype).eval()
+        prepare(self.model, dtype)
 
     def logits(self, tokens, real, types):
         out = self.model(input_ids=tokens, attention_mask=real.long(), token_type_ids=types)
@@ -68,7 +72,7 @@ class Task:
                    for k, v in safetensors.torch.load_file(Path(folder) / "head" / "model.safetensors").items()}
         missing, unexpected = self.model.load_state_dict(values, strict=False)
         assert not unexpected and set(missing) <= {"bert.embeddings.position_ids"}, (missing, unexpected)
-        self.model.to(dtype).eval()
+        prepare(self.model, dtype)
 
     def forward(self, samples):
         texts = [text for sample in samples for text in sample["texts"]]
