@@ -31,7 +31,7 @@ def commands(path=()):
     flags = flags_of(text)
     yield path, flags | flags_of(page(*path, flag="--help-faults")) if "--help-faults" in flags else flags
     first = text.split("\n\n")[1]
-    for name in re.findall(r"^  ([a-z][a-z-]*)(?: |$)", first, re.MULTILINE):
+    for name in re.findall(r"^  ([a-z][a-z0-9-]*)(?: |$)", first, re.MULTILINE):
         yield from commands((*path, name))
 
 

@@ -161,7 +161,7 @@ def check_completion(folder):
     script.write_text(works("completion", "bash"))
     (folder / "runs").mkdir()
     (folder / "run.yaml").write_text("")
-    expected = {("tra",): ["train"], ("train", ""): ["gpt"],
+    expected = {("tra",): ["train"], ("train", ""): ["gpt", "bert", "t5"],
                 ("train", "gpt", "--num-layers-"): ["--num-layers-per-virtual-pipeline-stage"],
                 ("train", "gpt", "--swiglu", "--num-q"): ["--num-query-groups"],
                 ("train", "gpt", "--position-embedding-type", "r"): ["rope"],
