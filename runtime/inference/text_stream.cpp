@@ -12,15 +12,8 @@ constexpr const char* replacement = "\xEF\xBF\xBD";
 
 /// Whether more bytes could complete these to one valid character.
 bool may_grow(std::string_view bytes) {
-  for (const char* filler : {"\x80", "\xA0", "\x90", "\xBF"})
-    for (std::size_t more = 1; bytes.size() + more <= 4; ++more) {
-      std::string whole(bytes);
-      for (std::size_t i = 0; i < more; ++i)
-        whole += filler;
-      if (valid_utf8_prefix(whole) == whole.size())
-        return true;
-    }
-  return false;
+  const auto first = static_cast<unsigned char>(bytes.front());
+  return first >= 0xC2 && first <= 0xF4 && invalid_utf8_prefix(bytes) == bytes.size();
 }
 
 }  // namespace
@@ -44,10 +37,10 @@ std::string text_stream::take(bool all) {
     const auto valid = valid_utf8_prefix(pending_);
     out += pending_.substr(0, valid);
     pending_.erase(0, valid);
-    if (pending_.empty() || (!all && pending_.size() < 4 && may_grow(pending_)))
+    if (pending_.empty() || (!all && may_grow(pending_)))
       break;
     out += replacement;
-    pending_.erase(0, 1);
+    pending_.erase(0, invalid_utf8_prefix(pending_));
   }
   return out;
 }

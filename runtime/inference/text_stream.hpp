@@ -11,9 +11,9 @@
 
 namespace troupe::runtime {
 
-/// Holds back the bytes of a character until it is complete. An invalid byte becomes U+FFFD. The
-/// tokenizer must outlive this object. The text of a token may depend only on the token and the one
-/// before it, as in all tokenizers here.
+/// Holds back the bytes of a character until it is complete. A maximal invalid subpart becomes
+/// U+FFFD, as in Python. The tokenizer must outlive this object. The text of a token may depend
+/// only on the token and the one before it, as in all tokenizers here.
 class text_stream {
  public:
   explicit text_stream(const tokenizer& with) : with_(with) {}

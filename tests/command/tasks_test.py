@@ -3,6 +3,7 @@
     tasks_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
+import itertools
 import json
 import os
 import pathlib
@@ -193,23 +194,23 @@ def check_vectors(folder):
 
 
 def check_hub_vectors(folder):
-    """Vectors equal those of transformers to 1e-5."""
+    """Vectors of models with heads, and of their bodies alone, equal those of transformers to 1e-5."""
     import bert_model
     golden = json.loads((GOLDEN / "vectors.json").read_text())
     (folder / "texts.txt").write_text("\n\n".join(bert_model.TEXTS) + "\n")
-    for case in ("bert_post", "bert_pre"):
-        bert_model.write_text_model(case, folder / case)
+    for case, body in itertools.product(("bert_post", "bert_pre"), (False, True)):
+        model = folder / f"{case}_{body}"
+        bert_model.write_text_model(case, model, body)
         for kind in ("mean", "first"):
-            path = folder / f"{case}_{kind}.npy"
-            works("embed", "--load", folder / case, "--input", folder / "texts.txt", "--pooling", kind,
-                  "--output", path)
+            path = folder / f"{case}_{body}_{kind}.npy"
+            works("embed", "--load", model, "--input", folder / "texts.txt", "--pooling", kind, "--output", path)
             found = vectors_of(path)
             index = [json.loads(line) for line in path.with_suffix(".jsonl").read_text().splitlines()]
             if [x["line"] for x in index] != [1, 3, 5, 7, 9] or [x["tokens"] for x in index] != [1, 3, 4, 21, 40]:
                 raise wrong(f"the index: {index}")
             far = max(abs(x - y) for row, right in zip(found, golden[case]) for x, y in zip(row, right[kind]))
             if len(found) != len(golden[case]) or far > 1e-5:
-                raise wrong(f"{case}, {kind}: {len(found)} vectors, which differ by up to {far}")
+                raise wrong(f"{path.stem}: {len(found)} vectors, which differ by up to {far}")
 
 
 def check_killed_vectors(folder):

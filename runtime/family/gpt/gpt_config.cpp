@@ -54,10 +54,10 @@ void validate_llama3(const gpt_config& x, std::vector<std::string>& out) {
 }
 
 void validate_yarn(const gpt_config& x, std::vector<std::string>& out) {
-  if (!(x.yarn_slow > 0 && x.yarn_slow < x.yarn_fast) || !std::isfinite(x.yarn_fast))
+  if (!(x.yarn_slow > 0 && x.yarn_slow <= x.yarn_fast) || !std::isfinite(x.yarn_fast))
     out.push_back(
         fmt::format("`model.yarn_slow` is {} and `model.yarn_fast` {}: the first must be above 0 "
-                    "and below the second, usually 1 and 32",
+                    "and at most the second, usually 1 and 32",
                     x.yarn_slow,
                     x.yarn_fast));
   if (!(x.yarn_mscale >= 0 && x.yarn_mscale_all >= 0) || !std::isfinite(x.yarn_mscale)

@@ -137,9 +137,18 @@ TEXTS = ["w5", "w17 w40 w8", "w9 zz w95 w9", " ".join(f"w{5 + 7 * i % 91}" for i
          " ".join(f"w{5 + 11 * i % 91}" for i in range(40))]
 
 
-def write_text_model(case, folder):
-    """A model with a vocabulary of words."""
-    write_model(case, folder)
+def write_body(case, folder):
+    """The parameters without heads of tokens and sentences. That of `bert_pre` has no pooler either."""
+    tensors = [(name, shape, small_model.weights(f"{case}/{name}", shape, kind, SHIFTS[kind]))
+               for name, shape, kind in hub_tensors(case)
+               if name.startswith("bert.") and not (case == "bert_pre" and ".pooler." in name)]
+    config = CASES[case] | dict(architectures=[CASES[case]["architectures"][0].replace("ForPreTraining", "Model")])
+    small_model.write(folder, config, ((name.removeprefix("bert."), *rest) for name, *rest in tensors))
+
+
+def write_text_model(case, folder, body=False):
+    """A model with a vocabulary of words; with `body` the folder of a BertModel or MegatronBertModel."""
+    (write_body if body else write_model)(case, folder)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words += [f"w{i}" for i in range(len(words), CASES[case]["vocab_size"])]
     (Path(folder) / "vocab.txt").write_text("\n".join(words) + "\n")

@@ -154,23 +154,31 @@ def make_case(case):
          (0,) if case in bert_model.TASKS else (0, 1, len(bert_model.sample(case, 0)["tokens"]) - 1))
 
 
+def vectors_of(case, kind, body):
+    """Means and first rows of the last hidden states by transformers' `kind`."""
+    import transformers
+    with tempfile.TemporaryDirectory() as folder:
+        bert_model.write_text_model(case, folder, body)
+        tokenizer = transformers.BertTokenizer(str(Path(folder) / "vocab.txt"))
+        model = kind.from_pretrained(folder, attn_implementation="eager").eval()
+    out = []
+    for text in bert_model.TEXTS:
+        ids = tokenizer(text, truncation=True, max_length=model.config.max_position_embeddings,
+                        return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            rows = model(input_ids=ids).last_hidden_state[0]
+        out.append({pooling: [rounded(x) for x in row.tolist()]
+                    for pooling, row in (("mean", rows[1:-1].mean(0)), ("first", rows[0]))})
+    return out
+
+
 def make_vectors():
-    """Vectors of texts, of the encoders alone."""
+    """Vectors of texts, of the encoders alone. The folders with and without heads must give the same."""
     import transformers
     found = {}
     for case, kind in (("bert_post", "BertModel"), ("bert_pre", "MegatronBertModel")):
-        with tempfile.TemporaryDirectory() as folder:
-            bert_model.write_text_model(case, folder)
-            tokenizer = transformers.BertTokenizer(str(Path(folder) / "vocab.txt"))
-            model = getattr(transformers, kind).from_pretrained(folder, attn_implementation="eager").eval()
-        found[case] = []
-        for text in bert_model.TEXTS:
-            ids = tokenizer(text, truncation=True, max_length=model.config.max_position_embeddings,
-                            return_tensors="pt")["input_ids"]
-            with torch.no_grad():
-                rows = model(input_ids=ids).last_hidden_state[0]
-            found[case].append({kind: [rounded(x) for x in row.tolist()]
-                                for kind, row in (("mean", rows[1:-1].mean(0)), ("first", rows[0]))})
+        found[case], other = (vectors_of(case, getattr(transformers, kind), body) for body in (True, False))
+        assert found[case] == other, case
     birth = certificate("tests/golden/bert/make_golden.py", "vectors", "transformers " + transformers.__version__)
     write_parts(Path(__file__).with_name("vectors.json"),
                 [("certificate", compact(birth)), *((case, listed(x)) for case, x in found.items())])

@@ -2,7 +2,7 @@
 cosine and sine, by megatron-core and by transformers.
 
     python3 -m venv /tmp/golden
-    /tmp/golden/bin/pip install numpy==2.4.6 torch==2.15.0 einops packaging transformers==5.23.0
+    /tmp/golden/bin/pip install numpy==2.4.6 torch==2.15.0 einops packaging transformers==5.24.0
     /tmp/golden/bin/pip install --no-deps megatron-core==0.16.1
     /tmp/golden/bin/python tests/golden/rotary/make.py
 
@@ -49,7 +49,11 @@ HUB = [
     {"head_size": 128, "base": 1000000, "scaling": "yarn", "factor": 4, "positions": 32768},
     {"head_size": 64, "base": 10000, "scaling": "yarn", "factor": 40, "positions": 4096, "mscale": 0.707,
      "mscale_all": 1.0},
+    {"head_size": 64, "base": 50000, "scaling": "yarn", "factor": 32, "positions": 4096, "fast": 1, "slow": 1,
+     "mscale": 1.0, "mscale_all": 1.0},
 ]
+# Names in config.json of fields of YaRN.
+HUB_NAMES = {"fast": "beta_fast", "slow": "beta_slow", "mscale": "mscale", "mscale_all": "mscale_all_dim"}
 
 
 def numbers(x):
@@ -81,7 +85,7 @@ def hub(c):
         rope |= {"low_freq_factor": float(c.get("low", 1)), "high_freq_factor": float(c.get("high", 4))}
     else:
         rope |= {"truncate": c.get("round", True)}
-        rope |= {theirs: c[ours] for ours, theirs in [("mscale", "mscale"), ("mscale_all", "mscale_all_dim")] if ours in c}
+        rope |= {theirs: c[ours] for ours, theirs in HUB_NAMES.items() if ours in c}
     fields = {"hidden_size": 4 * c["head_size"], "num_attention_heads": 4, "head_dim": c["head_size"],
               "max_position_embeddings": rope["original_max_position_embeddings"] * c["factor"]}
     config = LlamaConfig(**fields, rope_parameters=rope)

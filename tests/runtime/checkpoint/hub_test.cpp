@@ -436,7 +436,7 @@ TEST_CASE("rotary scaling of the hub equals that of transformers", "[checkpoint]
     config.erase("rope_parameters");
     check();
   }
-  CHECK(seen == 5);
+  CHECK(seen == 6);
 }
 
 TEST_CASE("a Qwen 3 is a Llama with normalised queries and keys", "[checkpoint]") {

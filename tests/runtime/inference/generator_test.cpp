@@ -10,6 +10,7 @@
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
 #include "runtime/tokenizer/bpe_trainer.hpp"
 #include "runtime/tokenizer/null_tokenizer.hpp"
+#include "runtime/tokenizer/pre_tokenizer.hpp"
 #include "tests/support/broken.hpp"
 #include "tests/support/experts_gpt.hpp"
 #include "tests/support/numbers.hpp"
@@ -431,7 +432,25 @@ TEST_CASE("invalid bytes do not hold up the text", "[inference]") {
                                    "b\xE2\x82"))
     shown += out.push(x);
   CHECK(shown == "\uFFFD\uFFFDb");
-  CHECK(out.finish() == "\uFFFD\uFFFD");
+  CHECK(out.finish() == "\uFFFD");
+}
+
+TEST_CASE("shown text is the whole text with its invalid subparts replaced", "[inference]") {
+  bpe_trainer trainer;
+  trainer.add("aaa");
+  const bpe_tokenizer bytes(trainer.train({.vocabulary_size = 257}));
+  const std::string some = "a\x80\xBF\xC2\xE0\xA0\xE4\xED\x9F\xF0\x90\xF4\x8F\xFF";
+  for (std::uint64_t n = 0; n < 2000; ++n) {
+    std::string text;
+    for (auto rest = n * n * n; rest > 0; rest /= some.size())
+      text += some[rest % some.size()];
+    text_stream out(bytes);
+    std::string shown;
+    for (const auto x : bytes.encode(text))
+      shown += out.push(x);
+    INFO(n);
+    CHECK(shown + out.finish() == with_replacements(text));
+  }
 }
 
 TEST_CASE("tokens that are numbers keep their spaces", "[inference]") {
