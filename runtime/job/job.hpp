@@ -88,7 +88,7 @@ struct training_job {
                                         "hosts the least",
                        .help
                        = "Threads that each worker computes with. Part of the run's identity: "
-                         "another number may change bits. For the default, hosts of --nodes and "
+                         "another number may change bits. Hosts of --nodes and "
                          "--hostfile count as many cores as this one.",
                        .range = whole_range{1, 4096},
                        .only_given = true,

@@ -32,6 +32,7 @@ const std::map<std::string, std::string>& no_settings() {
          {"layout.schedule.text", "read from the file that is the source"},
          {"layout.schedule.transfer", "with layout.schedule.costs"},
          {"model.padded_vocabulary", "of the vocabulary, its divisor and the tensor ranks"},
+         {"model.gated", "of the activation that --swiglu, --geglu and others name"},
          {"model.llama3_low", "Llama 3's, from a model's config.json"},
          {"model.llama3_high", "Llama 3's, from a model's config.json"},
          {"optimizer.moments_from", "where a run resumed without moments"},
