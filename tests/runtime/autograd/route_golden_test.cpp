@@ -210,7 +210,8 @@ routed compare(tape& graph, const json& there, const floats& logits, const route
 TEST_CASE("sinkhorn's weights and gradients are Megatron-LM's", "[autograd][route]") {
   stream on(kernels::backend::reference, 1, {});
   resident_store store({{"unit", {{.name = "gain", .extents = {1}}}}}, 1, {});
-  for (const auto& x : balanced()["sinkhorn"]) {
+  const auto golden = balanced();
+  for (const auto& x : golden.at("sinkhorn")) {
     const std::int64_t k = x["k"];
     CAPTURE(k);
     // The scores that gpt_rules.cpp requires beside it.
@@ -229,7 +230,8 @@ TEST_CASE("a bias of quantiles follows the rows of three steps as Megatron-LM's 
           "[autograd][route]") {
   stream on(kernels::backend::reference, 1, {});
   resident_store store({{"unit", {{.name = "gain", .extents = {1}}}}}, 1, {});
-  for (const auto& x : balanced()["quantile"]) {
+  const auto golden = balanced();
+  for (const auto& x : golden.at("quantile")) {
     auto rules = rules_of(x["settings"]);
     rules.by_logit = true;
     CAPTURE(x["settings"]["score"].get<std::string>());
