@@ -1,5 +1,4 @@
-// What the log of a run says of its memory: the forecast at its start, the measured peak at its
-// end.
+// Lines on memory in a run's log: the forecast at its start, the measured peak at its end.
 
 #pragma once
 

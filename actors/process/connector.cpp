@@ -61,7 +61,9 @@ void connector_state::lose(const caf::down_msg& x) {
   for (auto& [who, it] : others_)
     if (it && it.address() == x.source) {
       it = nullptr;
-      if (x.reason == caf::exit_reason::remote_link_unreachable)
+      // CAF says `unknown` of an actor that ended before the request to monitor it arrived.
+      if (x.reason == caf::exit_reason::remote_link_unreachable
+          || x.reason == caf::exit_reason::unknown)
         by_->control_broke(who, "the other process has ended or does not answer");
       return;
     }

@@ -45,7 +45,8 @@ struct document_kinds {
   std::int32_t longest_single = 0;  ///< sentence of a document that has no other
 };
 
-/// As megatron-core: wide only if the data set has more sentences than fit into 32 bits.
+/// The index is wide only if the data set has more sentences than fit into 32 bits, as in
+/// megatron-core.
 index_type type_for(const document_source& source) {
   constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
   return source.sequences() > most ? index_type::i64 : index_type::u32;

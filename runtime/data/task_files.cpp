@@ -274,7 +274,7 @@ std::string text_in(const task_reader& from, const nlohmann::json& x, const char
   return x.get<std::string>();
 }
 
-/// As a question of RACE and one of its answers: "_" is the place of the answer.
+/// Joins a question of RACE and one of its answers: "_" is the place of the answer.
 std::string answered(std::string question, const std::string& answer) {
   if (question.find('_') == std::string::npos)
     return question + " " + answer;

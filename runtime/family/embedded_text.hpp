@@ -1,4 +1,4 @@
-// What an encoder reads to turn a text into a vector.
+// The input by which an encoder turns a text into a vector.
 
 #pragma once
 

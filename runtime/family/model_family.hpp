@@ -158,7 +158,7 @@ class model_family {
     return {};
   }
 
-  /// What it reads to turn a text into a vector. Empty: it is no encoder of one text. Throws
+  /// The input that turns a text into a vector. Empty: it is no encoder of one text. Throws
   /// input_error for a tokenizer without the tokens that it needs.
   virtual std::optional<embedded_text> embedded(const model_description& /*model*/,
                                                 const tokenizer& /*text*/) const {

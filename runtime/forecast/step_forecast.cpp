@@ -153,7 +153,7 @@ class pipeline_costs {
   }
 
  private:
-  /// Of one layer.
+  /// Costs of one layer.
   struct kind_costs {
     pass_costs pass;
     layer_passes forward;

@@ -40,8 +40,8 @@ struct step_outline {
   bool distributed_optimizer = false;
   bool overlap_gradients = false, overlap_parameters = false;
   recompute_settings recompute = {};
-  /// Of other programs: Troupe's attention and loss are fused, its hand-offs overlap, and its
-  /// tensor collectives do not.
+  /// Properties of other programs: Troupe's attention and loss are fused, its hand-offs overlap,
+  /// and its tensor collectives do not.
   bool fused_attention = true, fused_loss = true, overlap_handoffs = true, overlap_tensor = false;
   bool shared_handoffs = false;  ///< tensor ranks send a part each, also without sequence_parallel
 

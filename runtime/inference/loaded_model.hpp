@@ -55,7 +55,7 @@ class loaded_model {
   const tokenizer& text() const { return *tokenizer_; }
   /// Text that the model reads before it generates; empty: it continues the prompt.
   const std::optional<given_text>& before() const { return before_; }
-  /// What it reads to embed a text; only with model_use::embeds.
+  /// The input that embeds a text; only with model_use::embeds.
   const std::optional<embedded_text>& embedded() const { return embedded_; }
 
   const chunk& whole() const { return *model_; }

@@ -112,6 +112,9 @@ TEST_CASE("LINK-1: a connector reports a lost neighbour, and calls it again when
   CHECK_THAT(gone.failure, ContainsSubstring("127.0.0.1 port " + std::to_string(first.port)));
   it.b.emplace(it.credentials, messages::process_name{1, 2});
   CHECK(it.a->connect(4, {it.b->where}).failure.empty());
+  it.b.reset();
+  REQUIRE(soon([&] { return it.a->losses().size() == 2; }));
+  CHECK(it.a->losses().back() == messages::process_name{1, 2});
 }
 
 TEST_CASE("a connector parts from processes that are no neighbours any more", "[actors]") {

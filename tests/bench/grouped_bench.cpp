@@ -337,7 +337,7 @@ class bench {
     return now() - start;
   }
 
-  /// As a stream: the scratch is computed each time.
+  /// The scratch is computed each time, as by a stream.
   template <class Op>
   double seconds(const Op& op) {
     return elapsed([&] {

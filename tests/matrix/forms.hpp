@@ -16,8 +16,8 @@ namespace troupe::matrix::forms {
 
 enum at : std::size_t { model, TP, cuts, schedule, DP, optimizer, recompute, type };
 
-/// Of seven or eight units: cuts of a T5 are in the encoder, between the stacks, and in the
-/// decoder.
+/// Models have seven or eight units: cuts of a T5 are in the encoder, between the stacks, and in
+/// the decoder.
 inline const std::vector<std::vector<std::int64_t>>& cuts_of_units() {
   static const std::vector<std::vector<std::int64_t>> all = {{}, {2}, {4}, {6}, {2, 4, 6}};
   return all;

@@ -33,7 +33,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tokenizer"))
 from make_kimi import WORDS, some_texts  # noqa: E402
 
-# Of the largest logit, which is near 4. Logits of transformers in float32 and float64 differ by 3e-6 of it.
+# A share of the largest logit, which is near 4. Logits of transformers in float32 and float64 differ by 3e-6 of it.
 TOLERANCE = 1e-5
 TOKENS = 24
 SMALL = dict(hidden_size=32, intermediate_size=48, moe_intermediate_size=16, shared_expert_intermediate_size=40,

@@ -33,8 +33,8 @@ TEST_CASE("files name another family than the default one", "[family]") {
   CHECK(to_json(gpt) == to_json(gpt.as<gpt_config>()));
   CHECK(model_from_json(to_json(gpt)) == gpt);
   CHECK_THROWS_WITH(
-      model_from_json(R"({"family":"nobody"})"),
-      ContainsSubstring("unknown model family 'nobody'; known: gpt, bert, t5, fixed"));
+      model_from_json(R"({"family":"unheard-of"})"),
+      ContainsSubstring("unknown model family 'unheard-of'; known: gpt, bert, t5, fixed"));
   CHECK_THROWS_AS(model_from_json(R"({"family":1})"), input_error);
 }
 
