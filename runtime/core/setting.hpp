@@ -64,6 +64,7 @@ struct setting_row {
   bool travels = true;                     ///< false: stays in its process, without JSON
   bool optional = false;                   ///< JSON of older versions lacks it
   bool left_out = false;                   ///< JSON lacks it if it is the default
+  bool training = false;                   ///< a model's parameters and function lack it
   std::array<setting_flag, 3> flags = {};  ///< the first without a name ends them
   setting_choices<Value> choices = {};
 
@@ -87,6 +88,11 @@ struct setting_row {
   /// With `later`: JSON of models without it stays as it was.
   constexpr setting_row sparse() {
     left_out = true;
+    return *this;
+  }
+  /// A setting of training alone, or of the samples: it leaves the function of a model as it is.
+  constexpr setting_row for_training() {
+    training = true;
     return *this;
   }
   /// Adds a flag that Megatron-LM has, too. A second one is a toggle that chooses one value.

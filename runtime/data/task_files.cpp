@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <fmt/format.h>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace troupe::runtime {
@@ -425,6 +427,26 @@ std::vector<task_sample> read_task(const task_settings& task,
           "'{}' has no samples of the task {}: name a file with some", path, to_string(task.kind));
   }
   return out;
+}
+
+void validate_task(const task_settings& x, std::vector<std::string>& wrong) {
+  if (!x.is_on()) {
+    if (x != task_settings())
+      wrong.emplace_back(
+          "`model.task.labels`, `model.task.train`, `model.task.valid` and `model.task.epochs` "
+          "need `model.task.kind`: name the task, or leave them out");
+    return;
+  }
+  if (x.train.empty())
+    wrong.emplace_back("`model.task.kind` needs `model.task.train` FILE: the labelled texts");
+  if (x.kind != task_kind::csv && !x.labels.empty())
+    wrong.push_back(fmt::format(
+        "`model.task.labels` are of `model.task.kind` csv, and {} has its own: leave them out",
+        to_string(x.kind)));
+  const std::set<std::string> different(x.labels.begin(), x.labels.end());
+  if (x.kind == task_kind::csv && (different.size() < 2 || different.size() < x.labels.size()))
+    wrong.emplace_back(
+        "`model.task.kind` csv needs `model.task.labels` LABEL...: two or more different ones");
 }
 
 }  // namespace troupe::runtime

@@ -42,6 +42,14 @@ struct task_settings {
                                      : std::int64_t(labels.size());
   }
 
+  /// Names of the classes of texts, by number. Choices have none.
+  std::vector<std::string> class_names() const {
+    return kind == task_kind::mnli
+               ? std::vector<std::string>{"contradiction", "entailment", "neutral"}
+           : kind == task_kind::qqp ? std::vector<std::string>{"0", "1"}
+                                    : labels;
+  }
+
   static constexpr auto fields() {
     using x = task_settings;
     return std::tuple(
@@ -65,6 +73,7 @@ struct task_settings {
             .later()
             .sparse(),
         row("train", &x::train)
+            .for_training()
             .own_flag({.name = "--task-train",
                        .type = "FILE...",
                        .help = "Labelled texts to train on; folders for RACE.",
@@ -74,6 +83,7 @@ struct task_settings {
             .later()
             .sparse(),
         row("valid", &x::valid)
+            .for_training()
             .own_flag({.name = "--task-valid",
                        .type = "FILE...",
                        .help = "Labelled texts on which accuracy is measured after each epoch.",
@@ -83,6 +93,7 @@ struct task_settings {
             .later()
             .sparse(),
         row("epochs", &x::epochs)
+            .for_training()
             .own_flag({.name = "--epochs",
                        .unit = "epochs",
                        .help = "With --task: passes over the labelled texts, instead of "
@@ -95,5 +106,8 @@ struct task_settings {
             .sparse());
   }
 };
+
+/// Appends one sentence to `wrong` for each violated rule.
+void validate_task(const task_settings& x, std::vector<std::string>& wrong);
 
 }  // namespace troupe::runtime

@@ -7,6 +7,24 @@
 
 namespace troupe::runtime::common_flags {
 
+constexpr setting_flag layers(const char* name, const char* help, const char* otherwise = "") {
+  return setting_flag({.name = name,
+                       .unit = "layers",
+                       .default_value = otherwise,
+                       .help = help,
+                       .range = whole_range{1, 10000},
+                       .only_given = true});
+}
+
+/// A length of a sample.
+constexpr setting_flag tokens(const char* name, const char* help, std::int64_t least = 1) {
+  return setting_flag({.name = name,
+                       .unit = "tokens",
+                       .help = help,
+                       .range = whole_range{least},
+                       .only_given = true});
+}
+
 constexpr setting_flag hidden(const char* help) {
   return setting_flag({.name = "--hidden-size",
                        .unit = "channels",
@@ -41,12 +59,14 @@ constexpr setting_flag ffn(const char* otherwise) {
                        .only_given = true});
 }
 
-constexpr setting_flag positions() {
+constexpr setting_flag positions(const char* otherwise = "--seq-length",
+                                 const char* help = "Rows of the learned position table.",
+                                 const char* megatron = "optional: the default is --seq-length") {
   return setting_flag({.name = "--max-position-embeddings",
                        .unit = "positions",
-                       .default_value = "--seq-length",
-                       .help = "Rows of the learned position table.",
-                       .megatron = "optional: the default is --seq-length",
+                       .default_value = otherwise,
+                       .help = help,
+                       .megatron = megatron,
                        .range = whole_range{1},
                        .only_given = true});
 }
@@ -66,6 +86,40 @@ constexpr setting_flag untied_embeddings() {
                        .value = "false"});
 }
 
+constexpr setting_flag disable_bias(const char* help, const char* megatron = "") {
+  return setting_flag(
+      {.name = "--disable-bias-linear", .help = help, .megatron = megatron, .value = "false"});
+}
+
+/// Toggles of an activation; `gives` is that of an enumeration.
+constexpr setting_flag swiglu(const char* help, std::int64_t gives = 1) {
+  return setting_flag({.name = "--swiglu", .help = help, .value = "swiglu", .gives = gives});
+}
+constexpr setting_flag squared_relu(const char* help, std::int64_t gives = 1) {
+  return setting_flag(
+      {.name = "--squared-relu", .help = help, .value = "squared_relu", .gives = gives});
+}
+constexpr setting_flag exact_gelu(std::int64_t gives = 1,
+                                  const char* help
+                                  = "Exact GELU (erf). Without it, the tanh formula of "
+                                    "Megatron-LM's fused kernel.") {
+  return setting_flag(
+      {.name = "--no-bias-gelu-fusion",
+       .help = help,
+       .megatron = "exact GELU (erf) instead of the tanh formula of the fused kernel",
+       .value = "gelu_erf",
+       .gives = gives});
+}
+
+constexpr setting_flag normalization(const char* otherwise, bool only_given = false) {
+  return setting_flag({.name = "--normalization",
+                       .type = "TYPE",
+                       .default_value = otherwise,
+                       .help = "Kind of norm: LayerNorm or RMSNorm.",
+                       .choices = "LayerNorm RMSNorm",
+                       .only_given = only_given});
+}
+
 constexpr setting_flag dropout(const char* name, const char* help) {
   return setting_flag({.name = name,
                        .type = "P",
@@ -77,13 +131,23 @@ constexpr setting_flag dropout(const char* name, const char* help) {
                        .resume = at_resume::told});
 }
 
-constexpr setting_flag init_std() {
+constexpr setting_flag hidden_dropout(const char* help = "Dropout of the residual stream.") {
+  return dropout("--hidden-dropout", help);
+}
+constexpr setting_flag attention_dropout() {
+  return dropout("--attention-dropout", "Dropout of attention probabilities.");
+}
+
+constexpr setting_flag init_std(const char* help
+                                = "Standard deviation of initial weights; weights that add to the "
+                                  "residual stream get X / sqrt(2 layers).",
+                                bool only_given = false) {
   return setting_flag({.name = "--init-method-std",
-                       .help = "Standard deviation of initial weights; weights that add to the "
-                               "residual stream get X / sqrt(2 layers).",
+                       .help = help,
                        .megatron = "same distribution, other numbers: they depend on (seed, name, "
                                    "element), not on the layout",
                        .range = real_range{0},
+                       .only_given = only_given,
                        .resume = at_resume::told});
 }
 

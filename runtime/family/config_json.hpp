@@ -154,20 +154,25 @@ void read_fields(Struct& to, nlohmann::json in, const std::string& above, std::s
         title);
 }
 
+/// Erases the settings of training alone from the JSON of a Struct.
+template <class Struct>
+void erase_training(nlohmann::json& from) {
+  for_each_field<Struct>([&](const auto& row) {
+    using value = std::remove_cvref_t<decltype(Struct().*row.member)>;
+    if (row.training)
+      from.erase(row.key);
+    else if constexpr (has_fields<value>)
+      if (const auto found = from.find(row.key); found != from.end())
+        erase_training<value>(*found);
+  });
+}
+
 }  // namespace config_json
 
 /// With the names of the fields.
 template <class Struct>
 std::string config_to_json(const Struct& config) {
   return json_text(config_json::written(config));
-}
-
-template <class Struct>
-std::string config_to_json_without(const Struct& config, const std::vector<const char*>& fields) {
-  auto out = config_json::written(config);
-  for (const auto* field : fields)
-    out.erase(field);
-  return json_text(out);
 }
 
 /// Throws input_error for a field that is missing, unknown or of a wrong type. `title`: of the

@@ -1,5 +1,5 @@
 // Settings that were given, beside a model: those that a Hub folder contradicts, those that are
-// decided, and those that are taken.
+// decided, and those of training, which a model of the Hub takes.
 
 #pragma once
 
@@ -7,6 +7,7 @@
 #include "runtime/core/setting.hpp"
 #include "runtime/family/model_family.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -46,8 +47,8 @@ class contradictions {
 };
 
 /// Compares the members that have the words of their rows. `above`: their path in `values`, the
-/// JSON of `there`; "" or "experts.". `is_free`: members that may differ from the Hub's, or that
-/// the caller compares in other words.
+/// JSON of `there`; "" or "experts.". Settings of training may differ from the Hub's, and so may
+/// the members that `is_free` names, or the caller compares these in other words.
 template <class Struct>
 void compare_members(const Struct& said,
                      const Struct& there,
@@ -60,6 +61,8 @@ void compare_members(const Struct& said,
     const auto &here = said.*row.member, &its = there.*row.member;
     using member = std::remove_cvref_t<decltype(here)>;
     const auto path = above + row.key, setting = "model." + path;
+    if (row.training)
+      return;
     if constexpr (has_fields<member>) {
       compare_members(here, its, values, path + ".", all, is_free, wrong);
       return;
@@ -93,11 +96,38 @@ void decide(given_settings& given, const char* setting, T& to, const T& value) {
     to = value;
 }
 
-/// Takes the value of a setting that was given.
-template <class T>
-void take(const given_settings& given, const char* setting, T& to, const T& value) {
-  if (given.contains(setting))
-    to = value;
+/// Decides those of these members that were not given. `above`: "model." or "model.latent.".
+template <class Struct>
+void decide(given_settings& given,
+            const std::string& above,
+            Struct& to,
+            const Struct& from,
+            const std::vector<std::string_view>& members) {
+  for_each_field<Struct>([&](const auto& row) {
+    if (std::ranges::find(members, std::string_view(row.key)) != members.end())
+      decide(given, (above + row.key).c_str(), to.*row.member, from.*row.member);
+  });
+}
+
+/// Takes the settings of training that were given, and structs of these.
+template <class Struct>
+void take_training(const given_settings& given, const Struct& said, Struct& to) {
+  for_each_field<Struct>([&](const auto& row) {
+    constexpr bool nested = has_fields<std::remove_cvref_t<decltype(to.*row.member)>>;
+    if (row.training && (nested || given.contains(std::string("model.") + row.key)))
+      to.*row.member = said.*row.member;
+  });
+}
+
+/// True if two models differ in settings of training and in these members alone.
+template <class Struct, class... Value>
+bool differ_in_training(Struct x, const Struct& y, Value Struct::*... members) {
+  for_each_field<Struct>([&](const auto& row) {
+    if (row.training)
+      x.*row.member = y.*row.member;
+  });
+  ((x.*members = y.*members), ...);
+  return x == y;
 }
 
 }  // namespace troupe::runtime

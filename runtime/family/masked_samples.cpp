@@ -1,7 +1,6 @@
 #include "runtime/family/masked_samples.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/random.hpp"
 #include "runtime/tokenizer/description.hpp"
 
 namespace troupe::runtime {
@@ -23,15 +22,6 @@ masked_dataset_options masked_options(const samples_request& from,
           .vocabulary = masking_vocabulary_of(by, vocabulary),
           .cache = from.data.cache,
           .stop = from.stop};
-}
-
-made_up_texts::made_up_texts(const samples_request& from)
-    : part_(to_string(from.part)), samples_(from.samples.value_or(0)), seed_(from.seed) {}
-
-std::uint64_t made_up_texts::key_of(std::uint64_t i) const {
-  if (i >= samples_)
-    throw input_error("the made-up data have {} samples, but not {}", samples_, i);
-  return random_key(seed_, part_, i);
 }
 
 std::vector<std::string> validate_masking_tokens(

@@ -1,8 +1,7 @@
-// Samples of families of masked text: of files with a tokenizer, and made up.
+// Samples of masked text, of files with a tokenizer.
 
 #pragma once
 
-#include "runtime/core/random.hpp"
 #include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/masked_dataset.hpp"
 #include "runtime/data/masking_tokens.hpp"
@@ -41,25 +40,6 @@ std::shared_ptr<const sample_dataset> open_masked(const samples_request& from,
       find(*by),
       std::move(schema));
 }
-
-/// Made-up samples, each a function of the seed, the part and its number.
-class made_up_texts : public sample_dataset {
- public:
-  explicit made_up_texts(const samples_request& from);
-  std::uint64_t size() const final { return samples_; }
-
- protected:
-  /// Key of the random numbers of sample i. Throws input_error when i >= size().
-  std::uint64_t key_of(std::uint64_t i) const;
-  /// A whole number from 0 to end - 1: random number `number` of the key.
-  static std::int64_t below(std::uint64_t key, std::int64_t number, std::int64_t end) {
-    return std::int64_t(uniform(key, std::uint64_t(number)) * double(end));
-  }
-
- private:
-  std::string part_;
-  std::uint64_t samples_, seed_;
-};
 
 /// The sentence of `find`, which throws input_error for a tokenizer without the tokens that it
 /// needs. Empty if it does not throw, or for made-up data.

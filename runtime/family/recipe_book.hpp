@@ -1,8 +1,9 @@
-// Collects the recipes of a model of the Hub.
+// The recipes of a model of the Hub: by a table of names, or collected one by one.
 
 #pragma once
 
 #include "runtime/family/hub_translation.hpp"
+#include "runtime/model/model_spec.hpp"
 
 #include <array>
 #include <cstdint>
@@ -11,6 +12,21 @@
 #include <vector>
 
 namespace troupe::runtime {
+
+/// The sources of a parameter, or of those of one name in all layers of a stack: "{}" is the
+/// layer's number. Names are without ".weight" and ".bias".
+struct hub_name {
+  std::string ours;
+  /// Several have equal numbers of rows, which alternate in `groups` groups.
+  std::vector<std::string> theirs;
+  std::int64_t groups = 1;
+  const char* weight = "weight";  ///< the ends of the sources' names
+  const char* bias = "bias";
+};
+
+/// The recipes of a model's parameters in its order. Ties and parameters without a name have none.
+std::vector<hub_recipe> recipes_by_name(const model_spec& model,
+                                        const std::vector<hub_name>& names);
 
 /// `rows` and `columns` are those of the Troupe tensor.
 class recipe_book {

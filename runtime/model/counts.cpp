@@ -2,21 +2,26 @@
 
 #include "runtime/core/error.hpp"
 
+#include <utility>
+
 namespace troupe::runtime {
+
+std::vector<parameter_spec> unit_parameters(const model_unit& x) {
+  unit_spec unit;
+  std::vector<shape> caches;
+  std::vector<segment> program;
+  unit_under_construction whole{.unit = unit, .caches = caches, .program = program};
+  module_builder to(whole, x.prefix);
+  x.module.add_to(to);
+  return std::move(unit.parameters);
+}
 
 std::int64_t parameter_count(const model_spec& model, bool with_padding_rows) {
   std::int64_t out = 0;
-  for (const auto& x : model.units) {
-    unit_spec unit;
-    std::vector<shape> caches;
-    std::vector<segment> program;
-    unit_under_construction whole{.unit = unit, .caches = caches, .program = program};
-    module_builder to(whole, x.prefix);
-    x.module.add_to(to);
-    for (const auto& parameter : unit.parameters)
+  for (const auto& x : model.units)
+    for (const auto& parameter : unit_parameters(x))
       if (parameter.tied_to.empty())
         out += (with_padding_rows ? parameter.extents : whole_extents(parameter)).size();
-  }
   return out;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/model/model_spec.hpp"
+#include "runtime/parameters/spec.hpp"
 #include "runtime/telemetry/expert_load.hpp"
 #include "runtime/tensor/batch_schema.hpp"
 
@@ -10,6 +11,9 @@
 #include <vector>
 
 namespace troupe::runtime {
+
+/// The parameters of a unit, for one tensor rank. Builds it, without the rest of the model.
+std::vector<parameter_spec> unit_parameters(const model_unit& x);
 
 /// Parameters, tied ones once. Builds each unit: first check the size of a model that a file
 /// describes.

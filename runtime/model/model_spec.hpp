@@ -9,6 +9,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace troupe::runtime {
@@ -57,6 +58,21 @@ struct model_spec {
   std::vector<model_unit> units;
   /// Radians per position for each rotated pair of channels; empty without rotary positions.
   std::vector<float> rotary_frequency = {};
+
+  /// Appends a unit. A layer has a number.
+  void add(char letter,
+           std::string name,
+           std::string prefix,
+           std::string stream,
+           module_spec module,
+           std::int64_t layer = -1) {
+    units.push_back({.letter = letter,
+                     .name = std::move(name),
+                     .prefix = std::move(prefix),
+                     .layer = layer,
+                     .stream = std::move(stream),
+                     .module = std::move(module)});
+  }
 
   unit_letters letters() const;
   /// Breaks MODEL-2 if it has none of this name.

@@ -1,7 +1,7 @@
 #include "runtime/family/bert/bert.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/family/bert/bert_task.hpp"
+#include "runtime/family/tasks.hpp"
 #include "runtime/model/layers/linear.hpp"
 
 #include <algorithm>
@@ -104,26 +104,12 @@ module_flops forward_flops(const sentence_head_spec& x, std::int64_t /*T*/) {
   return {.parameters = 2 * double(x.hidden) * double(x.hidden + classes)};
 }
 
-unit_letters bert_letters(const bert_config& c) {
-  unit_letters out{{'E', 1}, {'t', std::max<std::int64_t>(c.layers, 0), true}};
-  if (!c.post_norm)
-    out.push_back({'n', 1});
-  if (c.binary_head && !c.task.is_on())
-    out.push_back({'P', 1});
-  out.push_back({'L', 1});
-  return out;
-}
-
 model_spec bert_spec(const bert_config& c, const extension& own) {
   if (!own.name.empty() || own.feed_forward || own.loss || !own.losses.empty())
     throw input_error("a BERT takes no extension, but '{}' is given; use another family", own.name);
   model_spec out{.sequence = c.rows(), .streams = {{"encoder", c.hidden}}};
-  const auto add = [&](char letter, std::string name, std::string prefix, module_spec module) {
-    out.units.push_back({.letter = letter,
-                         .name = std::move(name),
-                         .prefix = std::move(prefix),
-                         .stream = "encoder",
-                         .module = std::move(module)});
+  const auto add = [&](char letter, const char* name, const char* prefix, module_spec module) {
+    out.add(letter, name, prefix, "encoder", std::move(module));
   };
   embedding_spec embedding{.hidden = c.hidden,
                            .vocabulary = c.vocabulary,
@@ -137,8 +123,7 @@ model_spec bert_spec(const bert_config& c, const extension& own) {
   add('E', "embedding", "embedding", embedding);
   for (std::int64_t l = 0; l < c.layers; ++l) {
     const auto name = "encoder.layers." + std::to_string(l);
-    add('t', name, name, layer_of(c));
-    out.units.back().layer = l;
+    out.add('t', name, name, "encoder", layer_of(c), l);
   }
   if (!c.post_norm)
     add('n', "final_layernorm", "encoder", stream_norm{{"final_layernorm", norm_of(c)}, c.hidden});

@@ -5,7 +5,7 @@
 //   letter  E          t                     n           P            L
 //
 // Post-norm models have no final norm, and those without a binary head no P. With a task the head
-// of the task replaces both heads (bert_task.hpp).
+// of the task replaces both heads (tasks.hpp).
 
 #pragma once
 
@@ -19,7 +19,20 @@ const model_family& bert_family();
 
 /// Throws input_error for an extension.
 model_spec bert_spec(const bert_config& config, const extension& own);
-unit_letters bert_letters(const bert_config& config);
+
+/// Of the settings as a command line writes them: the functions of model_family.
+std::optional<bert_config> resolve(const bert_config& asked,
+                                   const given_settings& given,
+                                   std::vector<std::string>& wrong);
+bert_config resolve_hub(const bert_config& there,
+                        const bert_config& asked,
+                        const given_settings& given,
+                        const std::string& hub,
+                        std::vector<std::string>& wrong);
+void write_back(const bert_config& config,
+                bert_config& asked,
+                given_settings& given,
+                bool from_hub);
 
 /// Samples of a BERT: one or two sentences with masked tokens, [CLS] A [SEP] B [SEP].
 ///

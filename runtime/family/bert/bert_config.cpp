@@ -3,7 +3,6 @@
 #include "runtime/family/size_rules.hpp"
 
 #include <fmt/format.h>
-#include <set>
 
 namespace troupe::runtime {
 namespace {
@@ -12,26 +11,6 @@ double parameters_of(const bert_config& x) {
   const auto C = double(x.hidden), F = double(x.ffn);
   return C * (double(x.vocabulary) + double(x.positions) + double(x.types))
          + double(x.layers) * C * (4 * C + 2 * F);
-}
-
-void validate_task(const task_settings& x, std::vector<std::string>& out) {
-  if (!x.is_on()) {
-    if (x != task_settings())
-      out.emplace_back(
-          "`model.task.labels`, `model.task.train`, `model.task.valid` and `model.task.epochs` "
-          "need `model.task.kind`: name the task, or leave them out");
-    return;
-  }
-  if (x.train.empty())
-    out.emplace_back("`model.task.kind` needs `model.task.train` FILE: the labelled texts");
-  if (x.kind != task_kind::csv && !x.labels.empty())
-    out.push_back(fmt::format(
-        "`model.task.labels` are of `model.task.kind` csv, and {} has its own: leave them out",
-        to_string(x.kind)));
-  const std::set<std::string> different(x.labels.begin(), x.labels.end());
-  if (x.kind == task_kind::csv && (different.size() < 2 || different.size() < x.labels.size()))
-    out.emplace_back(
-        "`model.task.kind` csv needs `model.task.labels` LABEL...: two or more different ones");
 }
 
 }  // namespace

@@ -54,26 +54,20 @@ struct bert_config {
     using x = bert_config;
     return std::tuple(
         row("layers", &x::layers)
-            .flag({.name = "--num-layers",
-                   .unit = "layers",
-                   .help = "Layers of the encoder. Required, as are the next two and --seq-length, "
-                           "unless --load-hf gives them.",
-                   .range = whole_range{1, 10000},
-                   .only_given = true}),
+            .flag(common_flags::layers("--num-layers",
+                                       "Layers of the encoder. Required, as are the next two and "
+                                       "--seq-length, unless --load-hf gives them.")),
         row("hidden", &x::hidden)
             .flag(common_flags::hidden("Channels of the residual stream (C).")),
         row("heads", &x::heads).flag(common_flags::heads("Heads of attention (H). They divide C.")),
         row("ffn", &x::ffn).flag(common_flags::ffn("4 C")),
         row("sequence", &x::sequence)
-            .flag({.name = "--seq-length",
-                   .unit = "tokens",
-                   .help = "Tokens per sample (T), with padding.",
-                   .range = whole_range{5},
-                   .only_given = true}),
+            .for_training()
+            .flag(common_flags::tokens("--seq-length", "Tokens per sample (T), with padding.", 5)),
         row("positions", &x::positions).flag(common_flags::positions()),
         row("types", &x::types),
         row("vocabulary", &x::vocabulary),
-        row("padded_vocabulary", &x::padded_vocabulary),
+        row("padded_vocabulary", &x::padded_vocabulary).for_training(),
         row("post_norm", &x::post_norm)
             .own_flag({.name = "--bert-post-norm",
                        .help = "Norms after attention and feed-forward layers, and one after the "
@@ -85,23 +79,18 @@ struct bert_config {
                            "types of tokens.",
                    .value = "false"}),
         row("activation", &x::activation)
-            .flag(
-                {.name = "--no-bias-gelu-fusion",
-                 .help
-                 = "Exact GELU (erf). Without it, the tanh formula of Megatron-LM's fused kernel.",
-                 .megatron = "exact GELU (erf) instead of the tanh formula of the fused kernel",
-                 .value = "gelu_erf",
-                 .gives = int(kernels::activation::gelu_erf)}),
+            .flag(common_flags::exact_gelu(int(kernels::activation::gelu_erf))),
         row("head_activation", &x::head_activation),
         row("norm_epsilon", &x::norm_epsilon)
             .flag(common_flags::norm_epsilon("1e-5, with --bert-post-norm 1e-12")),
         row("hidden_dropout", &x::hidden_dropout)
-            .flag(common_flags::dropout("--hidden-dropout", "Dropout of the residual stream.")),
+            .for_training()
+            .flag(common_flags::hidden_dropout()),
         row("attention_dropout", &x::attention_dropout)
-            .flag(common_flags::dropout("--attention-dropout",
-                                        "Dropout of attention probabilities.")),
-        row("init_std", &x::init_std).flag(common_flags::init_std()),
-        row("masking", &x::masking).later().sparse(),
+            .for_training()
+            .flag(common_flags::attention_dropout()),
+        row("init_std", &x::init_std).for_training().flag(common_flags::init_std()),
+        row("masking", &x::masking).for_training().later().sparse(),
         row("task", &x::task).later().sparse());
   }
 };

@@ -1,5 +1,6 @@
 #include "runtime/core/json_text.hpp"
 #include "runtime/family/bert/bert.hpp"
+#include "runtime/family/hub_contradictions.hpp"
 #include "runtime/family/hub_fields.hpp"
 #include "runtime/family/recipe_book.hpp"
 
@@ -31,14 +32,6 @@ std::string_view heads_in(const hub_fields& in, std::string_view title) {
   in.refuse("architectures",
             fmt::format("one of [\"{0}ForPreTraining\"], [\"{0}ForMaskedLM\"] and [\"{0}Model\"]",
                         title));
-}
-
-/// Names of the classes of texts, by number. Choices have none.
-std::vector<std::string> class_names(const task_settings& x) {
-  return x.kind == task_kind::mnli
-             ? std::vector<std::string>{"contradiction", "entailment", "neutral"}
-         : x.kind == task_kind::qqp ? std::vector<std::string>{"0", "1"}
-                                    : x.labels;
 }
 
 const char* title_of(const bert_config& x) {
@@ -112,7 +105,7 @@ class bert_translation final : public hub_translation {
     if (x.task.is_on()) {
       const bool chooses = x.task.choices() > 1;
       auto out = fields_of(x, chooses ? "ForMultipleChoice" : "ForSequenceClassification");
-      const auto names = class_names(x.task);
+      const auto names = x.task.class_names();
       for (std::size_t i = 0; i < names.size(); ++i) {
         out["id2label"][std::to_string(i)] = names[i];
         out["label2id"][names[i]] = i;
@@ -155,16 +148,8 @@ class bert_translation final : public hub_translation {
 
   bool is_same_function(const model_description& there,
                         const model_description& here) const override {
-    auto x = there.as<bert_config>();
-    const auto& y = here.as<bert_config>();
-    x.sequence = y.sequence;
-    x.vocabulary = y.vocabulary;
-    x.padded_vocabulary = y.padded_vocabulary;
-    x.hidden_dropout = y.hidden_dropout;
-    x.attention_dropout = y.attention_dropout;
-    x.init_std = y.init_std;
-    x.masking = y.masking;
-    return x == y;
+    return differ_in_training(
+        there.as<bert_config>(), here.as<bert_config>(), &bert_config::vocabulary);
   }
 
   std::int64_t longest(const model_description& model) const override {
@@ -172,100 +157,64 @@ class bert_translation final : public hub_translation {
   }
 };
 
-/// The recipes of one model. Old files have "gamma" and "beta" in norms.
-struct bert_book {
-  const bert_config& c;
-  std::string prefix = std::string(body_prefix);
-  bool is_old = false;
-  recipe_book book = {};
-
-  void norm(const std::string& ours, const std::string& theirs) {
-    book.copy(
-        ours + ".weight", theirs + (is_old ? ".gamma" : ".weight"), c.hidden, recipe_book::vector);
-    book.copy(ours + ".bias", theirs + (is_old ? ".beta" : ".bias"), c.hidden, recipe_book::vector);
-  }
-  void linear(const std::string& ours,
-              const std::string& theirs,
-              std::int64_t out,
-              std::int64_t in) {
-    book.copy(ours + ".weight", theirs + ".weight", out, in);
-    book.copy(ours + ".bias", theirs + ".bias", out, recipe_book::vector);
-  }
-  void table(const char* name, std::int64_t rows) {
-    const std::string theirs = name == std::string_view("tokentype") ? "token_type" : name;
-    if (rows > 0)
-      book.copy(fmt::format("embedding.{}_embeddings.weight", name),
-                fmt::format("{}embeddings.{}_embeddings.weight", prefix, theirs),
-                rows,
-                c.hidden);
-  }
-  void layer(std::int64_t number) {
-    const auto ours = fmt::format("encoder.layers.{}.", number);
-    const auto theirs = fmt::format("{}encoder.layer.{}.", prefix, number);
-    const auto qkv = [&](const char* kind, std::int64_t columns) {
-      const auto of = [&](const char* part) {
-        return fmt::format("{}attention.self.{}.{}", theirs, part, kind);
-      };
-      book.add(fmt::format("{}self_attention.linear_qkv.{}", ours, kind),
-               3 * c.hidden,
-               columns,
-               fused_qkv({of("query"), of("key"), of("value")}, c.heads, c.heads, c.head_size()));
-    };
-    if (!c.post_norm)
-      norm(ours + "input_layernorm", theirs + "attention.ln");
-    qkv("weight", c.hidden);
-    qkv("bias", recipe_book::vector);
-    linear(
-        ours + "self_attention.linear_proj", theirs + "attention.output.dense", c.hidden, c.hidden);
-    if (c.post_norm)
-      norm(ours + "post_attention_layernorm", theirs + "attention.output.LayerNorm");
-    else
-      norm(ours + "pre_mlp_layernorm", theirs + "ln");
-    linear(ours + "mlp.linear_fc1", theirs + "intermediate.dense", c.ffn, c.hidden);
-    linear(ours + "mlp.linear_fc2", theirs + "output.dense", c.hidden, c.ffn);
-    if (c.post_norm)
-      norm(ours + "post_mlp_layernorm", theirs + "output.LayerNorm");
-  }
-};
+/// `norms`: the ends of their names.
+void add_layers(std::vector<hub_name>& to,
+                const bert_config& c,
+                const std::string& prefix,
+                const std::pair<const char*, const char*>& norms) {
+  const std::string ours = "encoder.layers.{}.", theirs = prefix + "encoder.layer.{}.";
+  const auto attention = theirs + "attention.self.";
+  const auto norm = [&](const char* name, const char* source) {
+    to.push_back({ours + name, {theirs + source}, 1, norms.first, norms.second});
+  };
+  norm("input_layernorm", "attention.ln");
+  to.push_back({ours + "self_attention.linear_qkv",
+                {attention + "query", attention + "key", attention + "value"},
+                c.heads});
+  to.push_back({ours + "self_attention.linear_proj", {theirs + "attention.output.dense"}});
+  norm("post_attention_layernorm", "attention.output.LayerNorm");
+  norm("pre_mlp_layernorm", "ln");
+  to.push_back({ours + "mlp.linear_fc1", {theirs + "intermediate.dense"}});
+  to.push_back({ours + "mlp.linear_fc2", {theirs + "output.dense"}});
+  norm("post_mlp_layernorm", "output.LayerNorm");
+}
 
 std::vector<hub_recipe> bert_translation::recipes(
     const model_description& model, const std::function<bool(std::string_view)>& has) const {
-  const auto& c = model.as<bert_config>();
-  bert_book to{c};
+  auto c = model.as<bert_config>();
+  const auto is_there = [&](const std::string& source) { return !has || has(source); };
   const bool is_body = has && has("embeddings.word_embeddings.weight");
-  if (is_body)
-    to.prefix.clear();
-  to.is_old = has
-              && (has(to.prefix + "embeddings.LayerNorm.gamma")
-                  || has("cls.predictions.transform.LayerNorm.gamma"));
-  const auto is_there = [&](const std::string& source) { return !is_body || has(source); };
-  to.table("word", c.vocabulary);
-  to.table("position", c.positions);
-  to.table("tokentype", c.types);
-  if (c.post_norm)
-    to.norm("embedding.layer_norm", to.prefix + "embeddings.LayerNorm");
-  for (std::int64_t layer = 0; layer < c.layers; ++layer)
-    to.layer(layer);
-  if (!c.post_norm)
-    to.norm("encoder.final_layernorm", to.prefix + "encoder.ln");
+  const auto prefix = is_body ? std::string() : std::string(body_prefix);
+  const auto embeddings = prefix + "embeddings.", predictions = std::string("cls.predictions");
+  const auto transform = predictions + ".transform.";
+  const bool is_old
+      = has && (has(embeddings + "LayerNorm.gamma") || has(transform + "LayerNorm.gamma"));
+  const auto norms = is_old ? std::pair("gamma", "beta") : std::pair("weight", "bias");
+  const auto norm = [&](const char* ours, const std::string& theirs) {
+    return hub_name{ours, {theirs}, 1, norms.first, norms.second};
+  };
+  std::vector<hub_name> names
+      = {{"embedding.word_embeddings", {embeddings + "word_embeddings"}},
+         {"embedding.position_embeddings", {embeddings + "position_embeddings"}},
+         {"embedding.tokentype_embeddings", {embeddings + "token_type_embeddings"}},
+         norm("embedding.layer_norm", embeddings + "LayerNorm"),
+         norm("encoder.final_layernorm", prefix + "encoder.ln"),
+         {"classification_head", {"classifier"}}};
+  add_layers(names, c, prefix, norms);
+  if (c.binary_head && (!is_body || is_there("cls.seq_relationship.weight")))
+    names.push_back({"binary_head", {"cls.seq_relationship"}});
+  if (!is_body || is_there(predictions + ".bias")) {
+    names.push_back({"lm_head.dense", {transform + "dense"}});
+    names.push_back(norm("lm_head.layer_norm", transform + "LayerNorm"));
+    names.push_back({"output_layer", {predictions}});
+  }
   // A task begins with the pooler of files for masked tokens, too.
-  const auto pooler = to.prefix + "pooler.dense";
-  const bool may_lack = has && (is_body || !c.binary_head);
-  if (may_lack ? has(pooler + ".weight") : c.binary_head || c.task.is_on())
-    to.linear("pooler.dense", pooler, c.hidden, c.hidden);
-  if (c.task.is_on()) {
-    to.linear(
-        "classification_head", "classifier", c.task.choices() > 1 ? 1 : c.task.classes(), c.hidden);
-    return to.book.take();
+  const auto pooler = prefix + "pooler.dense";
+  if (is_there(pooler + ".weight") || !(is_body || !c.binary_head)) {
+    names.push_back({"pooler.dense", {pooler}});
+    c.binary_head = c.binary_head || has;
   }
-  if (c.binary_head && is_there("cls.seq_relationship.weight"))
-    to.linear("binary_head", "cls.seq_relationship", 2, c.hidden);
-  if (is_there("cls.predictions.bias")) {
-    to.linear("lm_head.dense", "cls.predictions.transform.dense", c.hidden, c.hidden);
-    to.norm("lm_head.layer_norm", "cls.predictions.transform.LayerNorm");
-    to.book.copy("output_layer.bias", "cls.predictions.bias", c.vocabulary, recipe_book::vector);
-  }
-  return to.book.take();
+  return recipes_by_name(bert_spec(c, {}), names);
 }
 
 }  // namespace

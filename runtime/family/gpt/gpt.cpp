@@ -233,20 +233,13 @@ model_spec gpt_spec(const gpt_config& c, const extension& own) {
   const auto with_experts = std::count(has_experts.begin(), has_experts.end(), true);
   const auto dense = layer_of(c, own, rotated, 0);
   const auto sparse = with_experts > 0 ? layer_of(c, own, rotated, with_experts) : dense;
-  const auto add = [&](char letter, std::string name, std::string prefix, module_spec module) {
-    out.units.push_back({.letter = letter,
-                         .name = std::move(name),
-                         .prefix = std::move(prefix),
-                         .stream = "decoder",
-                         .module = std::move(module)});
-  };
-  add('E', "embedding", "embedding", embedding);
+  out.add('E', "embedding", "embedding", "decoder", embedding);
   for (std::int64_t l = 0; l < c.layers; ++l) {
     const auto name = "decoder.layers." + std::to_string(l);
-    add('t', name, name, !has_experts.empty() && has_experts.at(std::size_t(l)) ? sparse : dense);
-    out.units.back().layer = l;
+    const bool is_sparse = !has_experts.empty() && has_experts.at(std::size_t(l));
+    out.add('t', name, name, "decoder", is_sparse ? sparse : dense, l);
   }
-  add('L', "head", "", std::move(head));
+  out.add('L', "head", "", "decoder", std::move(head));
   return out;
 }
 

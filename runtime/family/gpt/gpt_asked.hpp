@@ -62,12 +62,7 @@ struct gpt_asked {
                    .help = "Stretch factor of YaRN, with --position-embedding-type yarn.",
                    .megatron = "with --position-embedding-type yarn, for any GPT",
                    .range = real_range{1}}),
-        row("normalization", &x::normalization)
-            .flag({.name = "--normalization",
-                   .type = "TYPE",
-                   .default_value = "LayerNorm",
-                   .help = "Kind of norm: LayerNorm or RMSNorm.",
-                   .choices = "LayerNorm RMSNorm"}),
+        row("normalization", &x::normalization).flag(common_flags::normalization("LayerNorm")),
         row("latent_attention", &x::latent_attention)
             .flag(
                 {.name = "--multi-latent-attention",

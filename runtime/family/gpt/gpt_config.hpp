@@ -89,12 +89,9 @@ struct gpt_config {
     using x = gpt_config;
     return std::tuple(
         row("layers", &x::layers)
-            .flag({.name = "--num-layers",
-                   .unit = "layers",
-                   .help = "Transformer layers. Required, as are the next two and --seq-length, "
-                           "unless --load-hf gives them.",
-                   .range = whole_range{1, 10000},
-                   .only_given = true}),
+            .flag(common_flags::layers("--num-layers",
+                                       "Transformer layers. Required, as are the next two and "
+                                       "--seq-length, unless --load-hf gives them.")),
         row("hidden", &x::hidden)
             .flag(common_flags::hidden("Channels of the residual stream (C).")),
         row("heads", &x::heads).flag(common_flags::heads("Query heads (H).")),
@@ -110,14 +107,11 @@ struct gpt_config {
         row("ffn", &x::ffn)
             .flag(common_flags::ffn("4 C; with --swiglu 8/3 C, rounded down to a multiple of 64")),
         row("sequence", &x::sequence)
-            .flag({.name = "--seq-length",
-                   .unit = "tokens",
-                   .help = "Tokens per sample (T).",
-                   .range = whole_range{1},
-                   .only_given = true}),
+            .for_training()
+            .flag(common_flags::tokens("--seq-length", "Tokens per sample (T).")),
         row("positions", &x::positions).flag(common_flags::positions()),
         row("vocabulary", &x::vocabulary),
-        row("padded_vocabulary", &x::padded_vocabulary),
+        row("padded_vocabulary", &x::padded_vocabulary).for_training(),
         row("position", &x::position),
         row("rotary_base", &x::rotary_base)
             .flag({.name = "--rotary-base",
@@ -138,39 +132,27 @@ struct gpt_config {
         row("normalization", &x::normalization),
         row("norm_epsilon", &x::norm_epsilon).flag(common_flags::norm_epsilon("1e-5")),
         row("activation", &x::activation)
-            .flag({.name = "--swiglu",
-                   .help = "Gated feed-forward layer (SwiGLU) instead of GELU.",
-                   .value = "swiglu",
-                   .gives = int(kernels::activation::silu)})
-            .flag({.name = "--squared-relu",
-                   .help = "Squared ReLU instead of GELU.",
-                   .value = "squared_relu",
-                   .gives = int(kernels::activation::squared_relu)})
-            .flag(
-                {.name = "--no-bias-gelu-fusion",
-                 .help
-                 = "Exact GELU (erf). Without it, the tanh formula of Megatron-LM's fused kernel.",
-                 .megatron = "exact GELU (erf) instead of the tanh formula of the fused kernel",
-                 .value = "gelu_erf",
-                 .gives = int(kernels::activation::gelu_erf)}),
+            .flag(common_flags::swiglu("Gated feed-forward layer (SwiGLU) instead of GELU.",
+                                       int(kernels::activation::silu)))
+            .flag(common_flags::squared_relu("Squared ReLU instead of GELU.",
+                                             int(kernels::activation::squared_relu)))
+            .flag(common_flags::exact_gelu(int(kernels::activation::gelu_erf))),
         row("gated", &x::gated).later().sparse(),
         row("linear_bias", &x::linear_bias)
-            .flag(
-                {.name = "--disable-bias-linear",
-                 .help
-                 = "No biases in linear layers; GELU is then exact, as with --no-bias-gelu-fusion.",
-                 .megatron = "GELU is then exact, as in Megatron-LM",
-                 .value = "false"}),
+            .flag(common_flags::disable_bias(
+                "No biases in linear layers; GELU is then exact, as with --no-bias-gelu-fusion.",
+                "GELU is then exact, as in Megatron-LM")),
         row("qkv_bias", &x::qkv_bias)
             .flag({.name = "--add-qkv-bias",
                    .help = "Biases of queries, keys and values, even with --disable-bias-linear."}),
         row("tied_embeddings", &x::tied_embeddings).flag(common_flags::untied_embeddings()),
         row("hidden_dropout", &x::hidden_dropout)
-            .flag(common_flags::dropout("--hidden-dropout", "Dropout of the residual stream.")),
+            .for_training()
+            .flag(common_flags::hidden_dropout()),
         row("attention_dropout", &x::attention_dropout)
-            .flag(common_flags::dropout("--attention-dropout",
-                                        "Dropout of attention probabilities.")),
-        row("init_std", &x::init_std).flag(common_flags::init_std()),
+            .for_training()
+            .flag(common_flags::attention_dropout()),
+        row("init_std", &x::init_std).for_training().flag(common_flags::init_std()),
         // The first checkpoint format lacks these; the defaults describe its models.
         row("qk_norm", &x::qk_norm)
             .later()

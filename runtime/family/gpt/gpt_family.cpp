@@ -5,6 +5,7 @@
 #include "runtime/family/gpt/gpt_resolve.hpp"
 #include "runtime/family/gpt/gpt_rules.hpp"
 #include "runtime/family/gpt/gpt_text.hpp"
+#include "runtime/family/typed_family.hpp"
 #include "runtime/model/counts.hpp"
 
 #include <algorithm>
@@ -13,25 +14,15 @@
 namespace troupe::runtime {
 namespace {
 
-const gpt_config& config_of(const model_description& model) {
-  return model.as<gpt_config>();
-}
-
-const gpt_asked& asked_of(const std::any& asked) {
-  return std::any_cast<const gpt_asked&>(asked);
-}
-
 /// True if the formulas of other programs cover the model.
 bool has_estimates(const gpt_config& x) {
   return !x.has_experts() && !x.has_latents();
 }
 
-class gpt final : public model_family {
+class gpt final : public typed_family<gpt_config, gpt_asked> {
  public:
   std::string_view name() const override { return "gpt"; }
   std::string_view title() const override { return "a GPT"; }
-
-  model_description defaults() const override { return gpt_config(); }
 
   model_description smallest(int layers) const override {
     gpt_config out;
@@ -68,18 +59,6 @@ class gpt final : public model_family {
     return {x.sequence, x.vocabulary, x.padded_vocabulary, x.layers};
   }
 
-  void set_vocabulary(model_description& model,
-                      std::int64_t vocabulary,
-                      std::int64_t padded) const override {
-    auto& x = model.as<gpt_config>();
-    x.vocabulary = vocabulary;
-    x.padded_vocabulary = padded;
-  }
-
-  std::vector<std::string> validate(const model_description& model) const override {
-    return runtime::validate(config_of(model));
-  }
-
   std::string to_json(const model_description& model) const override {
     return runtime::to_json(config_of(model));
   }
@@ -89,10 +68,7 @@ class gpt final : public model_family {
   }
 
   std::string essence(const model_description& model) const override {
-    auto out = json_value(to_json(model));
-    for (const auto* field :
-         {"hidden_dropout", "attention_dropout", "init_std", "sequence", "padded_vocabulary"})
-      out.erase(field);
+    auto out = function_of(model);
     if (config_of(model).position != position_embedding::learned_absolute)
       out.erase("positions");
     if (const auto experts = out.find("experts"); experts != out.end())
@@ -113,11 +89,6 @@ class gpt final : public model_family {
   std::int64_t fewest_parameters(const model_description& model) const override {
     const auto& x = config_of(model);
     return std::max(x.layers, x.heads);  // each has at least one
-  }
-
-  bool has_dropout(const model_description& model) const override {
-    const auto& x = config_of(model);
-    return x.hidden_dropout > 0 || x.attention_dropout > 0;
   }
 
   std::vector<shared_size> shared_by_tensor_ranks(const model_description& model) const override {
@@ -177,8 +148,6 @@ class gpt final : public model_family {
     return gpt_outline(config_of(model));
   }
 
-  std::any asked() const override { return gpt_asked(); }
-
   std::vector<bound_setting> bind(std::any& asked) const override {
     return runtime::bind(std::any_cast<gpt_asked&>(asked));
   }
@@ -205,27 +174,6 @@ class gpt final : public model_family {
             {"model.hidden", "64"},
             {"model.heads", "4"},
             {"model.sequence", "64"}};
-  }
-
-  std::optional<model_description> resolve(const std::any& asked,
-                                           const given_settings& given,
-                                           std::vector<std::string>& wrong) const override {
-    return runtime::resolve(asked_of(asked), given, wrong);
-  }
-
-  model_description resolve_hub(const model_description& there,
-                                const std::any& asked,
-                                const given_settings& given,
-                                const std::string& hub,
-                                std::vector<std::string>& wrong) const override {
-    return runtime::resolve_hub(config_of(there), asked_of(asked), given, hub, wrong);
-  }
-
-  void write_back(const model_description& model,
-                  std::any& asked,
-                  given_settings& given,
-                  bool from_hub) const override {
-    runtime::write_back(config_of(model), std::any_cast<gpt_asked&>(asked), given, from_hub);
   }
 };
 

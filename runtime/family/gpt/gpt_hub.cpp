@@ -1,6 +1,7 @@
 #include "runtime/family/gpt/gpt_hub.hpp"
 
 #include "runtime/core/number_range.hpp"
+#include "runtime/family/hub_contradictions.hpp"
 
 namespace troupe::runtime {
 namespace {
@@ -47,13 +48,6 @@ class gpt_translation final : public hub_translation {
                         const model_description& here) const override {
     auto x = there.as<gpt_config>();
     const auto& y = here.as<gpt_config>();
-    x.sequence = y.sequence;
-    x.vocabulary = y.vocabulary;
-    x.padded_vocabulary = y.padded_vocabulary;
-    x.hidden_dropout = y.hidden_dropout;
-    x.attention_dropout = y.attention_dropout;
-    x.init_std = y.init_std;
-    x.gain_offset = y.gain_offset;
     x.experts.balance = y.experts.balance;
     x.experts.balance_weights = y.experts.balance_weights;
     x.experts.z_weight = y.experts.z_weight;
@@ -68,7 +62,7 @@ class gpt_translation final : public hub_translation {
     here_too.experts.layers = pattern_of(y.expert_layers());
     if (x.has_experts() && x.experts.layers == "1")
       here_too.ffn = x.ffn;  // no layer has it
-    return x == here_too;
+    return differ_in_training(x, here_too, &gpt_config::vocabulary, &gpt_config::gain_offset);
   }
 
   std::int64_t longest(const model_description& model) const override {

@@ -135,15 +135,10 @@ void resolve_experts(const given_settings& given, gpt_config& out, sentences& wr
   refuse_idle(given, x, wrong);
 }
 
-/// True for members that may differ from the Hub's, and for those that are compared in other words.
-/// `member` has its path: "experts.jitter".
+/// True for members beside those of training that may differ from the Hub's, and for those that are
+/// compared in other words. `member` has its path: "experts.jitter".
 bool is_free(std::string_view member) {
-  constexpr std::string_view all[] = {"sequence",
-                                      "vocabulary",
-                                      "hidden_dropout",
-                                      "attention_dropout",
-                                      "init_std",
-                                      "gain_offset",
+  constexpr std::string_view all[] = {"gain_offset",
                                       "position",
                                       "normalization",
                                       "scaling_factor",
@@ -268,12 +263,7 @@ gpt_config resolve_hub(const gpt_config& there,
   found.require("model.normalization",
                 asked.normalization.has_value(),
                 there.normalization == normalization_of(asked));
-  if (given.contains("model.sequence"))
-    out.sequence = said.sequence;
-  if (given.contains("model.hidden_dropout"))
-    out.hidden_dropout = said.hidden_dropout;
-  if (given.contains("model.attention_dropout"))
-    out.attention_dropout = said.attention_dropout;
+  take_training(given, said, out);
   out.init_std = said.init_std;
   if (there.has_experts() && given.contains("model.experts.layers")
       && layers_with_experts(said.experts.layers, there.layers) != there.expert_layers())
@@ -287,32 +277,25 @@ gpt_config resolve_hub(const gpt_config& there,
 
 void write_back(const gpt_config& config, gpt_asked& asked, given_settings& given, bool from_hub) {
   auto& said = asked.config;
-  decide(given, "model.hidden_dropout", said.hidden_dropout, config.hidden_dropout);
-  decide(given, "model.attention_dropout", said.attention_dropout, config.attention_dropout);
+  decide(given, "model.", said, config, {"hidden_dropout", "attention_dropout"});
   if (from_hub)
     return;  // the rest of the shape is in the Hugging Face folder
-  decide(given, "model.ffn", said.ffn, config.ffn);
+  decide(given, "model.", said, config, {"ffn", "head_size", "positions", "norm_epsilon"});
   if (config.has_experts())
     decide(given, "model.experts.ffn", said.experts.ffn, config.experts.ffn);
-  if (config.has_latents()) {
-    const auto& x = config.latent;
-    decide(given, "model.latent.kv_rank", said.latent.kv_rank, x.kv_rank);
-    decide(given, "model.latent.own_size", said.latent.own_size, x.own_size);
-    decide(given, "model.latent.rotated", said.latent.rotated, x.rotated);
-    decide(given, "model.latent.value_size", said.latent.value_size, x.value_size);
-  }
-  decide(given, "model.head_size", said.head_size, config.head_size);
-  decide(given, "model.positions", said.positions, config.positions);
-  decide(given, "model.norm_epsilon", said.norm_epsilon, config.norm_epsilon);
+  if (config.has_latents())
+    decide(given,
+           "model.latent.",
+           said.latent,
+           config.latent,
+           {"kv_rank", "own_size", "rotated", "value_size"});
   decide(asked.normalization, std::string("LayerNorm"));
   if (asked.grouped_queries)
     decide(given, "model.groups", said.groups, config.groups);
   if (!asked.no_position)
     decide(asked.position, std::string("learned_absolute"));
-  if (config.position == position_embedding::rope) {
-    decide(given, "model.rotary_base", said.rotary_base, config.rotary_base);
-    decide(given, "model.rotary_percent", said.rotary_percent, config.rotary_percent);
-  }
+  if (config.position == position_embedding::rope)
+    decide(given, "model.", said, config, {"rotary_base", "rotary_percent"});
 }
 
 }  // namespace troupe::runtime

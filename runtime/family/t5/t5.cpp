@@ -35,8 +35,20 @@ struct deviations {
   }
 };
 
-double scale_of(const t5_config& c) {
-  return c.scores_scaled ? 1 / std::sqrt(double(c.head_size)) : 1.0;
+/// What both kinds of attention have.
+template <class Attention>
+Attention attention_of(const t5_config& c, const deviations& by) {
+  Attention out;
+  out.hidden = c.hidden;
+  out.heads = out.groups = c.heads;
+  out.head_size = c.head_size;
+  out.scale = c.scores_scaled ? 1 / std::sqrt(double(c.head_size)) : 1.0;
+  out.output_bias = c.linear_bias;
+  out.dropout = c.attention_dropout;
+  out.init_std = by.inner;
+  out.output_init_std = by.attention_output;
+  out.query_init_std = by.query;
+  return out;
 }
 
 /// `tied_to`: the table of biases in the stack's first layer; empty: this one has it.
@@ -44,18 +56,9 @@ attention_spec self_attention_of(const t5_config& c,
                                  const deviations& by,
                                  bool causal,
                                  std::string tied_to) {
-  attention_spec out{.hidden = c.hidden,
-                     .heads = c.heads,
-                     .groups = c.heads,
-                     .head_size = c.head_size,
-                     .scale = scale_of(c),
-                     .qkv_bias = c.linear_bias,
-                     .output_bias = c.linear_bias,
-                     .dropout = c.attention_dropout,
-                     .init_std = by.inner,
-                     .output_init_std = by.attention_output,
-                     .query_init_std = by.query,
-                     .causal = causal};
+  auto out = attention_of<attention_spec>(c, by);
+  out.qkv_bias = c.linear_bias;
+  out.causal = causal;
   if (c.is_relative())
     out.relative_bias = relative_bias_spec{.buckets = c.buckets,
                                            .most = c.most_distance,
@@ -66,20 +69,12 @@ attention_spec self_attention_of(const t5_config& c,
 }
 
 cross_attention_spec cross_attention_of(const t5_config& c, const deviations& by) {
-  return {.keys = "encoder",
-          .hidden = c.hidden,
-          .key_width = c.hidden,
-          .heads = c.heads,
-          .groups = c.heads,
-          .head_size = c.head_size,
-          .scale = scale_of(c),
-          .input_bias = c.linear_bias,
-          .output_bias = c.linear_bias,
-          .dropout = c.attention_dropout,
-          .init_std = by.inner,
-          .output_init_std = by.attention_output,
-          .query_init_std = by.query,
-          .key_rows = c.encoder_sequence};
+  auto out = attention_of<cross_attention_spec>(c, by);
+  out.keys = "encoder";
+  out.key_width = c.hidden;
+  out.input_bias = c.linear_bias;
+  out.key_rows = c.encoder_sequence;
+  return out;
 }
 
 layer_spec layer_of(const t5_config& c,
@@ -120,22 +115,13 @@ model_spec t5_spec(const t5_config& c, const extension& own) {
                               .positions = "encoder_positions",
                               .documents = "encoder_documents"},
                              {.name = "decoder", .width = c.hidden}}};
-  const auto add = [&](char letter, std::string name, std::string stream, module_spec module) {
-    out.units.push_back({.letter = letter,
-                         .name = name,
-                         .prefix = letter == 'L' ? "" : name,
-                         .stream = std::move(stream),
-                         .module = std::move(module)});
-  };
   const auto add_layers = [&](char letter, const std::string& stack, std::int64_t layers) {
     const deviations by(c, layers);
     const auto table = stack + ".layers.0.self_attention.relative_attention_bias.weight";
     for (std::int64_t l = 0; l < layers; ++l) {
-      add(letter,
-          stack + ".layers." + std::to_string(l),
-          stack,
-          layer_of(c, by, stack == "decoder", l == 0 ? "" : table));
-      out.units.back().layer = l;
+      const auto name = stack + ".layers." + std::to_string(l);
+      out.add(
+          letter, name, name, stack, layer_of(c, by, stack == "decoder", l == 0 ? "" : table), l);
     }
   };
   const auto last_dropout = c.last_dropout ? c.hidden_dropout : 0;
@@ -147,28 +133,30 @@ model_spec t5_spec(const t5_config& c, const extension& own) {
                            .dropout = c.hidden_dropout,
                            .init_std = by.table,
                            .tokens = "encoder_tokens"};
-  add('E', table_unit, "encoder", embedding);
+  out.add('E', table_unit, table_unit, "encoder", embedding);
   add_layers('e', "encoder", c.encoder_layers);
-  add('n',
-      "encoder",
-      "encoder",
-      stream_norm{{"final_layernorm", norm_of(c)}, c.hidden, last_dropout});
+  out.add('n',
+          "encoder",
+          "encoder",
+          "encoder",
+          stream_norm{{"final_layernorm", norm_of(c)}, c.hidden, last_dropout});
   embedding.tokens = "tokens";
   embedding.tied_to = table_unit;
-  add('D', "decoder_embedding", "decoder", embedding);
+  out.add('D', "decoder_embedding", "decoder_embedding", "decoder", embedding);
   add_layers('t', "decoder", c.decoder_layers);
-  add('L',
-      "head",
-      "decoder",
-      head_spec{.norm = {"decoder.final_layernorm", norm_of(c)},
-                .hidden = c.hidden,
-                .vocabulary = c.vocabulary,
-                .padded_vocabulary = c.padded_vocabulary,
-                .tied_to = c.tied_embeddings ? "embedding.word_embeddings.weight" : "",
-                .bias = c.head_bias,
-                .dropout = last_dropout,
-                .scale = c.head_scaled ? 1 / std::sqrt(double(c.hidden)) : 1.0,
-                .init_std = by.table});
+  out.add('L',
+          "head",
+          "",
+          "decoder",
+          head_spec{.norm = {"decoder.final_layernorm", norm_of(c)},
+                    .hidden = c.hidden,
+                    .vocabulary = c.vocabulary,
+                    .padded_vocabulary = c.padded_vocabulary,
+                    .tied_to = c.tied_embeddings ? "embedding.word_embeddings.weight" : "",
+                    .bias = c.head_bias,
+                    .dropout = last_dropout,
+                    .scale = c.head_scaled ? 1 / std::sqrt(double(c.hidden)) : 1.0,
+                    .init_std = by.table});
   return out;
 }
 

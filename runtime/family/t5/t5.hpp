@@ -10,6 +10,7 @@
 
 #pragma once
 
+#include "runtime/family/family_samples.hpp"
 #include "runtime/family/hub_translation.hpp"
 #include "runtime/family/t5/t5_config.hpp"
 #include "runtime/model/extension.hpp"
@@ -21,6 +22,17 @@ const model_family& t5_family();
 
 /// Throws input_error for an extension: a T5 takes none.
 model_spec t5_spec(const t5_config& config, const extension& own = {});
+
+/// Samples of a T5: a text for the encoder, and the tokens that the decoder predicts from it.
+///
+///   encoder_tokens     (encoder_sequence) i32, with encoder_positions 0, 1, ...
+///   tokens             (decoder_sequence) i32, input of the decoder, with positions 0, 1, ...
+///   labels, mask       (decoder_sequence) i32 and f32
+///
+/// Padding of either text is a document of its own: a cut at the number of real tokens, in
+/// "encoder_documents" and in "documents". Attention then sees no padding.
+batch_schema t5_schema(const t5_config& config);
+const family_samples& t5_samples();
 
 /// T5ForConditionalGeneration (model_type t5), of version 1.0 (an output layer with the scaled
 /// table of the embedding) and 1.1 (an output layer of its own), with any activation of these.

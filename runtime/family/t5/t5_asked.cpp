@@ -17,18 +17,6 @@ bool is_given(const given_settings& given, const std::string& setting) {
   return given.contains(setting) || (found != given.end() && found->starts_with(setting + "="));
 }
 
-/// True for members that may differ from the Hub's.
-bool may_differ_from_hub(std::string_view member) {
-  constexpr std::string_view all[] = {"encoder_sequence",
-                                      "decoder_sequence",
-                                      "positions",
-                                      "vocabulary",
-                                      "hidden_dropout",
-                                      "attention_dropout",
-                                      "init_std"};
-  return std::ranges::find(all, member) != std::end(all) || member.starts_with("masking.");
-}
-
 void refuse_idle(const t5_config& x, const given_settings& given, sentences& wrong) {
   const auto refuse = [&](const char* setting, const char* without) {
     if (given.contains(setting))
@@ -112,50 +100,41 @@ t5_config resolve_hub(const t5_config& there,
   auto out = there;
   const auto& said = asked.config;
   contradictions found(hub, wrong);
-  compare_members(said,
-                  there,
-                  ordered_json_value(config_to_json(there)),
-                  "",
-                  given,
-                  may_differ_from_hub,
-                  found);
+  compare_members(
+      said,
+      there,
+      ordered_json_value(config_to_json(there)),
+      "",
+      given,
+      [](std::string_view member) { return member == "positions"; },
+      found);
   found.require("model.form", given.contains("model.form"), false);
   if (asked.layers
       && (*asked.layers != there.encoder_layers || *asked.layers != there.decoder_layers))
     found.add("model.layers", *asked.layers, there.encoder_layers);
   if (asked.sequence)
     out.encoder_sequence = *asked.sequence;
-  take(given, "model.encoder_sequence", out.encoder_sequence, said.encoder_sequence);
-  take(given, "model.decoder_sequence", out.decoder_sequence, said.decoder_sequence);
-  take(given, "model.hidden_dropout", out.hidden_dropout, said.hidden_dropout);
-  take(given, "model.attention_dropout", out.attention_dropout, said.attention_dropout);
-  out.masking = said.masking;
+  take_training(given, said, out);
   refuse_idle(out, given, wrong);
   return out;
 }
 
 void write_back(const t5_config& config, t5_asked& asked, given_settings& given, bool from_hub) {
-  auto& said = asked.config;
-  decide(given, "model.hidden_dropout", said.hidden_dropout, config.hidden_dropout);
-  decide(given, "model.attention_dropout", said.attention_dropout, config.attention_dropout);
+  const auto decides = [&](const std::vector<std::string_view>& members) {
+    decide(given, "model.", asked.config, config, members);
+  };
+  decides({"hidden_dropout", "attention_dropout", "decoder_sequence"});
   if (!asked.sequence)
-    decide(given, "model.encoder_sequence", said.encoder_sequence, config.encoder_sequence);
-  decide(given, "model.decoder_sequence", said.decoder_sequence, config.decoder_sequence);
+    decides({"encoder_sequence"});
   if (from_hub)
     return;  // the rest of the shape is in the Hugging Face folder
   if (!asked.layers)
-    decide(given, "model.decoder_layers", said.decoder_layers, config.decoder_layers);
-  decide(given, "model.head_size", said.head_size, config.head_size);
-  decide(given, "model.ffn", said.ffn, config.ffn);
-  decide(given, "model.position", said.position, config.position);
-  decide(given, "model.normalization", said.normalization, config.normalization);
-  decide(given, "model.norm_epsilon", said.norm_epsilon, config.norm_epsilon);
-  if (config.is_relative()) {
-    decide(given, "model.buckets", said.buckets, config.buckets);
-    decide(given, "model.most_distance", said.most_distance, config.most_distance);
-  } else {
-    decide(given, "model.positions", said.positions, config.positions);
-  }
+    decides({"decoder_layers"});
+  decides({"head_size", "ffn", "position", "normalization", "norm_epsilon"});
+  if (config.is_relative())
+    decides({"buckets", "most_distance"});
+  else
+    decides({"positions"});
 }
 
 }  // namespace troupe::runtime

@@ -37,17 +37,10 @@ struct t5_asked {
                        .choices = "megatron v1.0 v1.1",
                        .only_given = true}),
         row("layers", &x::layers)
-            .flag({.name = "--num-layers",
-                   .unit = "layers",
-                   .help = "Layers of each stack, unless the next two give them.",
-                   .range = whole_range{1, 10000},
-                   .only_given = true}),
+            .flag(common_flags::layers("--num-layers",
+                                       "Layers of each stack, unless the next two give them.")),
         row("sequence", &x::sequence)
-            .flag({.name = "--seq-length",
-                   .unit = "tokens",
-                   .help = "As --encoder-seq-length.",
-                   .range = whole_range{1},
-                   .only_given = true}));
+            .flag(common_flags::tokens("--seq-length", "As --encoder-seq-length.")));
   }
 };
 

@@ -68,19 +68,12 @@ struct t5_config {
     using x = t5_config;
     return std::tuple(
         row("encoder_layers", &x::encoder_layers)
-            .flag({.name = "--encoder-num-layers",
-                   .unit = "layers",
-                   .default_value = "--num-layers",
-                   .help = "Layers of the encoder.",
-                   .range = whole_range{1, 10000},
-                   .only_given = true}),
+            .flag(common_flags::layers(
+                "--encoder-num-layers", "Layers of the encoder.", "--num-layers")),
         row("decoder_layers", &x::decoder_layers)
-            .flag({.name = "--decoder-num-layers",
-                   .unit = "layers",
-                   .default_value = "--num-layers, or --encoder-num-layers",
-                   .help = "Layers of the decoder.",
-                   .range = whole_range{1, 10000},
-                   .only_given = true}),
+            .flag(common_flags::layers("--decoder-num-layers",
+                                       "Layers of the decoder.",
+                                       "--num-layers, or --encoder-num-layers")),
         row("hidden", &x::hidden)
             .flag(common_flags::hidden("Channels of the residual streams (C).")),
         row("heads", &x::heads).flag(common_flags::heads("Heads of each attention (H).")),
@@ -88,27 +81,21 @@ struct t5_config {
         row("ffn", &x::ffn)
             .flag(common_flags::ffn("4 C; gated 8/3 C, rounded down to a multiple of 64")),
         row("encoder_sequence", &x::encoder_sequence)
-            .flag({.name = "--encoder-seq-length",
-                   .unit = "tokens",
-                   .help = "Tokens of the encoder per sample.",
-                   .range = whole_range{1},
-                   .only_given = true}),
+            .for_training()
+            .flag(
+                common_flags::tokens("--encoder-seq-length", "Tokens of the encoder per sample.")),
         row("decoder_sequence", &x::decoder_sequence)
-            .flag({.name = "--decoder-seq-length",
-                   .unit = "tokens",
-                   .help = "Tokens of the decoder per sample: those that are predicted.",
-                   .range = whole_range{1},
-                   .only_given = true}),
+            .for_training()
+            .flag(common_flags::tokens(
+                "--decoder-seq-length",
+                "Tokens of the decoder per sample: those that are predicted.")),
         row("positions", &x::positions)
-            .flag({.name = "--max-position-embeddings",
-                   .unit = "positions",
-                   .default_value = "the larger of the two lengths",
-                   .help = "Rows of the learned position table, which both stacks share.",
-                   .megatron = "optional: the default is the larger of the two lengths",
-                   .range = whole_range{1},
-                   .only_given = true}),
+            .flag(common_flags::positions(
+                "the larger of the two lengths",
+                "Rows of the learned position table, which both stacks share.",
+                "optional: the default is the larger of the two lengths")),
         row("vocabulary", &x::vocabulary),
-        row("padded_vocabulary", &x::padded_vocabulary),
+        row("padded_vocabulary", &x::padded_vocabulary).for_training(),
         row("extra_ids", &x::extra_ids)
             .flag({.name = "--vocab-extra-ids",
                    .unit = "ids",
@@ -137,50 +124,36 @@ struct t5_config {
                    .range = whole_range{1},
                    .only_given = true}),
         row("normalization", &x::normalization)
-            .flag({.name = "--normalization",
-                   .type = "TYPE",
-                   .default_value = "LayerNorm; RMSNorm with --t5-form v1.0 or v1.1",
-                   .help = "Kind of norm: LayerNorm or RMSNorm.",
-                   .choices = "LayerNorm RMSNorm",
-                   .only_given = true}),
+            .flag(common_flags::normalization("LayerNorm; RMSNorm with --t5-form v1.0 or v1.1",
+                                              true)),
         row("norm_epsilon", &x::norm_epsilon)
             .flag(common_flags::norm_epsilon("1e-5; 1e-6 with --t5-form v1.0 or v1.1")),
         row("activation", &x::activation)
-            .flag({.name = "--swiglu",
-                   .help = "Gated feed-forward layer (SwiGLU) instead of the form's.",
-                   .value = "swiglu"})
-            .flag({.name = "--squared-relu",
-                   .help = "Squared ReLU instead of the form's activation.",
-                   .value = "squared_relu"})
-            .flag({.name = "--no-bias-gelu-fusion",
-                   .help = "Exact GELU (erf) instead of the form's activation.",
-                   .megatron = "exact GELU (erf) instead of the tanh formula of the fused kernel",
-                   .value = "gelu_erf"}),
+            .flag(common_flags::swiglu("Gated feed-forward layer (SwiGLU) instead of the form's."))
+            .flag(common_flags::squared_relu("Squared ReLU instead of the form's activation."))
+            .flag(
+                common_flags::exact_gelu(1, "Exact GELU (erf) instead of the form's activation.")),
         row("linear_bias", &x::linear_bias)
-            .flag({.name = "--disable-bias-linear",
-                   .help = "No biases in linear layers.",
-                   .value = "false"}),
+            .flag(common_flags::disable_bias("No biases in linear layers.")),
         row("tied_embeddings", &x::tied_embeddings).flag(common_flags::untied_embeddings()),
         row("head_bias", &x::head_bias),
         row("head_scaled", &x::head_scaled),
         row("scores_scaled", &x::scores_scaled),
-        row("last_dropout", &x::last_dropout),
+        row("last_dropout", &x::last_dropout).for_training(),
         row("hidden_dropout", &x::hidden_dropout)
-            .flag(common_flags::dropout("--hidden-dropout", "Dropout of the residual streams.")),
+            .for_training()
+            .flag(common_flags::hidden_dropout("Dropout of the residual streams.")),
         row("attention_dropout", &x::attention_dropout)
-            .flag(common_flags::dropout("--attention-dropout",
-                                        "Dropout of attention probabilities.")),
+            .for_training()
+            .flag(common_flags::attention_dropout()),
         row("init_std", &x::init_std)
-            .flag({.name = "--init-method-std",
-                   .help = "Standard deviation of initial weights; weights that add to a residual "
-                           "stream get X / sqrt(2 layers of their stack).",
-                   .megatron = "same distribution, other numbers: they depend on (seed, name, "
-                               "element), not on the layout",
-                   .range = real_range{0},
-                   .only_given = true,
-                   .resume = at_resume::told}),
-        row("init_by_width", &x::init_by_width),
-        row("masking", &x::masking).later().sparse());
+            .for_training()
+            .flag(
+                common_flags::init_std("Standard deviation of initial weights; weights that add to "
+                                       "a residual stream get X / sqrt(2 layers of their stack).",
+                                       true)),
+        row("init_by_width", &x::init_by_width).for_training(),
+        row("masking", &x::masking).for_training().later().sparse());
   }
 };
 

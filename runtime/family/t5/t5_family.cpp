@@ -1,24 +1,15 @@
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/data/masking_tokens.hpp"
-#include "runtime/family/config_json.hpp"
 #include "runtime/family/layer_outline.hpp"
 #include "runtime/family/t5/t5.hpp"
 #include "runtime/family/t5/t5_asked.hpp"
-#include "runtime/family/t5/t5_samples.hpp"
+#include "runtime/family/typed_family.hpp"
 
 #include <algorithm>
 
 namespace troupe::runtime {
 namespace {
-
-const t5_config& t5_of(const model_description& model) {
-  return model.as<t5_config>();
-}
-
-const t5_asked& t5_asked_of(const std::any& asked) {
-  return std::any_cast<const t5_asked&>(asked);
-}
 
 /// Per token of the decoder: a row of the encoder counts as often as its stream is longer.
 layer_outline t5_layer_outline(const t5_config& x, bool decoder, double longer) {
@@ -36,12 +27,10 @@ layer_outline t5_layer_outline(const t5_config& x, bool decoder, double longer) 
                      .has_biases = x.linear_bias});
 }
 
-class t5 final : public model_family {
+class t5 final : public typed_family<t5_config, t5_asked> {
  public:
   std::string_view name() const override { return "t5"; }
   std::string_view title() const override { return "a T5"; }
-
-  model_description defaults() const override { return t5_config(); }
 
   /// Relative biases, a scaled tied output layer, and a longer encoder.
   model_description smallest(int layers) const override {
@@ -62,11 +51,11 @@ class t5 final : public model_family {
   }
 
   model_spec spec(const model_description& model, const extension& own) const override {
-    return t5_spec(t5_of(model), own);
+    return t5_spec(config_of(model), own);
   }
 
   model_sizes sizes(const model_description& model) const override {
-    const auto& x = t5_of(model);
+    const auto& x = config_of(model);
     return {.sequence = x.decoder_sequence,
             .vocabulary = x.vocabulary,
             .padded_vocabulary = x.padded_vocabulary,
@@ -74,66 +63,26 @@ class t5 final : public model_family {
             .sequence_setting = "model.decoder_sequence"};
   }
 
-  void set_vocabulary(model_description& model,
-                      std::int64_t vocabulary,
-                      std::int64_t padded) const override {
-    model.as<t5_config>().vocabulary = vocabulary;
-    model.as<t5_config>().padded_vocabulary = padded;
-  }
   std::int64_t extra_tokens(const model_description& model) const override {
-    return t5_of(model).extra_ids;
+    return config_of(model).extra_ids;
   }
 
-  std::vector<std::string> validate(const model_description& model) const override {
-    return runtime::validate(t5_of(model));
-  }
-
-  std::string to_json(const model_description& model) const override {
-    return config_to_json(t5_of(model));
-  }
-  model_description from_json(const std::string& text) const override {
-    return config_from_json<t5_config>(text, title());
-  }
   std::string essence(const model_description& model) const override {
-    std::vector<const char*> free = {"hidden_dropout",
-                                     "attention_dropout",
-                                     "last_dropout",
-                                     "init_std",
-                                     "init_by_width",
-                                     "masking",
-                                     "encoder_sequence",
-                                     "decoder_sequence",
-                                     "padded_vocabulary"};
-    if (t5_of(model).is_relative())
-      free.push_back("positions");
-    return config_to_json_without(t5_of(model), free);
-  }
-
-  unit_letters letters(const model_description& model) const override {
-    const auto layers = [](std::int64_t x) { return std::max<std::int64_t>(x, 0); };
-    const auto& x = t5_of(model);
-    return {{'E', 1},
-            {'e', layers(x.encoder_layers), true},
-            {'n', 1},
-            {'D', 1},
-            {'t', layers(x.decoder_layers), true},
-            {'L', 1}};
-  }
-
-  bool has_dropout(const model_description& model) const override {
-    const auto& x = t5_of(model);
-    return x.hidden_dropout > 0 || x.attention_dropout > 0;
+    auto out = function_of(model);
+    if (config_of(model).is_relative())
+      out.erase("positions");
+    return json_text(out);
   }
 
   std::vector<shared_size> shared_by_tensor_ranks(const model_description& model) const override {
-    const auto& x = t5_of(model);
+    const auto& x = config_of(model);
     return {{"`model.heads`", x.heads},
             {"`model.ffn`", x.ffn},
             {"the padded vocabulary", x.padded_vocabulary}};
   }
 
   std::string describe(const model_description& model, const extension& /*own*/) const override {
-    const auto& x = t5_of(model);
+    const auto& x = config_of(model);
     auto out = fmt::format(
         "model       encoder of {} and {}, decoder of {} and {}, C {}, {} of {}, feed-forward {}\n",
         counted(x.encoder_layers, "layer"),
@@ -167,7 +116,7 @@ class t5 final : public model_family {
   const family_samples& samples() const override { return t5_samples(); }
   std::optional<given_text> text_before(const model_description& model,
                                         const tokenizer& text) const override {
-    const auto tokens = span_tokens_of(text, t5_of(model).extra_ids);
+    const auto tokens = span_tokens_of(text, config_of(model).extra_ids);
     return given_text{.tokens = "encoder_tokens",
                       .positions = "encoder_positions",
                       .after = text.frame().after,
@@ -177,7 +126,7 @@ class t5 final : public model_family {
   const hub_translation* hub() const override { return &t5_hub(); }
 
   std::optional<model_outline> outline(const model_description& model) const override {
-    const auto& x = t5_of(model);
+    const auto& x = config_of(model);
     const double longer = double(x.encoder_sequence) / double(x.decoder_sequence);
     model_outline out{
         .hidden = double(x.hidden),
@@ -193,10 +142,6 @@ class t5 final : public model_family {
     return out;
   }
 
-  std::any asked() const override { return t5_asked(); }
-  std::vector<bound_setting> bind(std::any& asked) const override {
-    return bind_settings(std::any_cast<t5_asked&>(asked), "model.");
-  }
   std::vector<setting_group> groups() const override {
     return {{"Model: its shape",
              "model.layers model.encoder_layers model.decoder_layers model.hidden model.heads "
@@ -212,25 +157,6 @@ class t5 final : public model_family {
             {"model.heads", "4"},
             {"model.sequence", "64", "model.encoder_sequence"},
             {"model.decoder_sequence", "32"}};
-  }
-
-  std::optional<model_description> resolve(const std::any& asked,
-                                           const given_settings& given,
-                                           std::vector<std::string>& wrong) const override {
-    return runtime::resolve(t5_asked_of(asked), given, wrong);
-  }
-  model_description resolve_hub(const model_description& there,
-                                const std::any& asked,
-                                const given_settings& given,
-                                const std::string& hub,
-                                std::vector<std::string>& wrong) const override {
-    return runtime::resolve_hub(t5_of(there), t5_asked_of(asked), given, hub, wrong);
-  }
-  void write_back(const model_description& model,
-                  std::any& asked,
-                  given_settings& given,
-                  bool from_hub) const override {
-    runtime::write_back(t5_of(model), std::any_cast<t5_asked&>(asked), given, from_hub);
   }
 };
 

@@ -1,4 +1,5 @@
 #include "runtime/core/json_text.hpp"
+#include "runtime/family/hub_contradictions.hpp"
 #include "runtime/family/hub_fields.hpp"
 #include "runtime/family/recipe_book.hpp"
 #include "runtime/family/t5/t5.hpp"
@@ -42,6 +43,37 @@ std::vector<std::string> unsayable(const t5_config& x) {
   must(!x.linear_bias, "`model.linear_bias=false`");
   must(!x.head_bias && !x.scores_scaled && x.head_scaled == x.tied_embeddings,
        "`model.form` v1.0 or v1.1");
+  return out;
+}
+
+std::vector<hub_name> names_of(const t5_config& c) {
+  std::vector<hub_name> out
+      = {{"embedding.word_embeddings", {"shared"}}, {"output_layer", {"lm_head"}}};
+  for (const std::string stack : {"encoder", "decoder"}) {
+    out.push_back({stack + ".final_layernorm", {stack + ".final_layer_norm"}});
+    const auto ours = stack + ".layers.{}.";
+    const auto part
+        = [&](int number) { return fmt::format("{}.block.{{}}.layer.{}.", stack, number); };
+    const auto attention = part(0) + "SelfAttention.";
+    out.push_back({ours + "input_layernorm", {part(0) + "layer_norm"}});
+    out.push_back({ours + "self_attention.linear_qkv",
+                   {attention + "q", attention + "k", attention + "v"},
+                   c.heads});
+    out.push_back(
+        {ours + "self_attention.relative_attention_bias", {attention + "relative_attention_bias"}});
+    out.push_back({ours + "self_attention.linear_proj", {attention + "o"}});
+    const auto cross = part(1) + "EncDecAttention.";
+    out.push_back({ours + "pre_cross_attn_layernorm", {part(1) + "layer_norm"}});
+    out.push_back({ours + "cross_attention.linear_q", {cross + "q"}});
+    out.push_back({ours + "cross_attention.linear_kv", {cross + "k", cross + "v"}, c.heads});
+    out.push_back({ours + "cross_attention.linear_proj", {cross + "o"}});
+    const auto last = part(stack == "decoder" ? 2 : 1), dense = last + "DenseReluDense.";
+    out.push_back({ours + "pre_mlp_layernorm", {last + "layer_norm"}});
+    out.push_back({ours + "mlp.linear_fc1",
+                   activation_of(c).gated ? std::vector{dense + "wi_0", dense + "wi_1"}
+                                          : std::vector{dense + "wi"}});
+    out.push_back({ours + "mlp.linear_fc2", {dense + "wo"}});
+  }
   return out;
 }
 
@@ -120,27 +152,7 @@ class t5_translation final : public hub_translation {
   std::vector<hub_recipe> recipes(
       const model_description& model,
       const std::function<bool(std::string_view)>& /*has*/) const override {
-    const auto& c = model.as<t5_config>();
-    recipe_book to;
-    to.copy("embedding.word_embeddings.weight", "shared.weight", c.vocabulary, c.hidden);
-    for (const auto& [stack, layers] :
-         {std::pair("encoder", c.encoder_layers), std::pair("decoder", c.decoder_layers)}) {
-      const bool decoder = std::string_view(stack) == "decoder";
-      for (std::int64_t l = 0; l < layers; ++l)
-        add_layer(to,
-                  c,
-                  fmt::format("{}.layers.{}.", stack, l),
-                  fmt::format("{}.block.{}.layer.", stack, l),
-                  decoder,
-                  l == 0);
-      to.copy(fmt::format("{}.final_layernorm.weight", stack),
-              fmt::format("{}.final_layer_norm.weight", stack),
-              c.hidden,
-              recipe_book::vector);
-    }
-    if (!c.tied_embeddings)
-      to.copy("output_layer.weight", "lm_head.weight", c.vocabulary, c.hidden);
-    return to.take();
+    return recipes_by_name(model.spec(), names_of(model.as<t5_config>()));
   }
 
   // Old files repeat the table, and have a table of cross-attention that nothing reads.
@@ -158,82 +170,15 @@ class t5_translation final : public hub_translation {
 
   bool is_same_function(const model_description& there,
                         const model_description& here) const override {
-    auto x = there.as<t5_config>();
-    const auto& y = here.as<t5_config>();
-    for (const auto member : {&t5_config::encoder_sequence,
-                              &t5_config::decoder_sequence,
+    return differ_in_training(there.as<t5_config>(),
+                              here.as<t5_config>(),
                               &t5_config::positions,
                               &t5_config::vocabulary,
-                              &t5_config::padded_vocabulary,
-                              &t5_config::extra_ids})
-      x.*member = y.*member;
-    for (const auto member :
-         {&t5_config::hidden_dropout, &t5_config::attention_dropout, &t5_config::init_std})
-      x.*member = y.*member;
-    x.last_dropout = y.last_dropout;
-    x.init_by_width = y.init_by_width;
-    x.masking = y.masking;
-    return x == y;
+                              &t5_config::extra_ids);
   }
 
   std::int64_t longest(const model_description& model) const override {
     return model.as<t5_config>().encoder_sequence;
-  }
-
- private:
-  /// `ours` ends with the layer's number, `theirs` with "layer".
-  static void add_layer(recipe_book& to,
-                        const t5_config& c,
-                        const std::string& ours,
-                        const std::string& theirs,
-                        bool decoder,
-                        bool has_biases) {
-    const auto C = c.hidden, A = c.attention_width();
-    int part = 0;
-    const auto norm = [&](const char* name) {
-      to.copy(ours + name + ".weight",
-              fmt::format("{}{}.layer_norm.weight", theirs, part),
-              C,
-              recipe_book::vector);
-    };
-    const auto attention = fmt::format("{}{}.SelfAttention.", theirs, part);
-    norm("input_layernorm");
-    to.add(ours + "self_attention.linear_qkv.weight",
-           3 * A,
-           C,
-           fused_qkv({attention + "q.weight", attention + "k.weight", attention + "v.weight"},
-                     c.heads,
-                     c.heads,
-                     c.head_size));
-    if (has_biases)
-      to.copy(ours + "self_attention.relative_attention_bias.weight",
-              attention + "relative_attention_bias.weight",
-              c.buckets,
-              c.heads);
-    to.copy(ours + "self_attention.linear_proj.weight", attention + "o.weight", C, A);
-    ++part;
-    if (decoder) {
-      const auto cross = fmt::format("{}{}.EncDecAttention.", theirs, part);
-      norm("pre_cross_attn_layernorm");
-      to.copy(ours + "cross_attention.linear_q.weight", cross + "q.weight", A, C);
-      std::vector<hub_rows> pairs;
-      for (std::int64_t head = 0; head < c.heads; ++head)
-        for (const auto* name : {"k.weight", "v.weight"})
-          pairs.push_back({cross + name, head * c.head_size, c.head_size, A});
-      to.add(ours + "cross_attention.linear_kv.weight", 2 * A, C, std::move(pairs));
-      to.copy(ours + "cross_attention.linear_proj.weight", cross + "o.weight", C, A);
-      ++part;
-    }
-    const auto dense = fmt::format("{}{}.DenseReluDense.", theirs, part);
-    norm("pre_mlp_layernorm");
-    if (activation_of(c).gated)
-      to.add(ours + "mlp.linear_fc1.weight",
-             2 * c.ffn,
-             C,
-             {{dense + "wi_0.weight", 0, c.ffn, c.ffn}, {dense + "wi_1.weight", 0, c.ffn, c.ffn}});
-    else
-      to.copy(ours + "mlp.linear_fc1.weight", dense + "wi.weight", c.ffn, C);
-    to.copy(ours + "mlp.linear_fc2.weight", dense + "wo.weight", C, c.ffn);
   }
 };
 

@@ -3,7 +3,7 @@
 #include "runtime/data/indexed_dataset_builder.hpp"
 #include "runtime/family/bert/bert.hpp"
 #include "runtime/family/model_family.hpp"
-#include "runtime/family/t5/t5_samples.hpp"
+#include "runtime/family/t5/t5.hpp"
 #include "runtime/file/file.hpp"
 #include "runtime/tokenizer/description.hpp"
 #include "tests/support/scratch_folder.hpp"

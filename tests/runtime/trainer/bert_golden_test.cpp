@@ -1,7 +1,7 @@
 // BERTs, compared with transformers and Megatron-core (tests/golden/bert/README.md).
 
 #include "runtime/family/bert/bert.hpp"
-#include "runtime/family/bert/bert_task.hpp"
+#include "runtime/family/tasks.hpp"
 #include "tests/support/golden_family.hpp"
 
 #include <catch2/catch_test_macros.hpp>

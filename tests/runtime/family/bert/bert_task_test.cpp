@@ -1,4 +1,4 @@
-#include "runtime/family/bert/bert_task.hpp"
+#include "runtime/family/tasks.hpp"
 
 #include "runtime/core/error.hpp"
 #include "runtime/family/bert/bert.hpp"

@@ -5,7 +5,6 @@
 #include "runtime/family/families.hpp"
 #include "runtime/family/t5/t5.hpp"
 #include "runtime/family/t5/t5_asked.hpp"
-#include "runtime/family/t5/t5_samples.hpp"
 #include "runtime/model/counts.hpp"
 #include "runtime/model/liveness.hpp"
 #include "runtime/model/ties.hpp"

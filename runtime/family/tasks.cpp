@@ -1,4 +1,4 @@
-#include "runtime/family/bert/bert_task.hpp"
+#include "runtime/family/tasks.hpp"
 
 #include "runtime/core/error.hpp"
 #include "runtime/data/masking_tokens.hpp"
@@ -64,9 +64,9 @@ tensor right_answers(tape& tape,
 /// Labelled texts of one part.
 class task_dataset final : public sample_dataset {
  public:
-  task_dataset(const bert_config& of, const samples_request& from)
+  task_dataset(const task_model& of, const samples_request& from)
       : of_(of),
-        samples_(read_task(of.task, bert_files(of, from.part))),
+        samples_(read_task(of.task, files_of_task(of.task, from.part))),
         tokenizer_(masking_tokenizer(from.tokenizer)),
         marks_(pair_tokens_of(*tokenizer_)),
         size_(std::max<std::uint64_t>(from.samples.value_or(0), samples_.size())),
@@ -97,10 +97,6 @@ class task_dataset final : public sample_dataset {
 
  private:
   using order = std::vector<std::uint32_t>;
-
-  static std::vector<std::string> bert_files(const bert_config& of, data_split part) {
-    return task_files(of.task, part == data_split::train ? of.task.train : of.task.valid);
-  }
 
   std::shared_ptr<const order> order_of(std::uint64_t epoch) const {
     const std::lock_guard lock(mutex_);
@@ -135,7 +131,7 @@ class task_dataset final : public sample_dataset {
     std::ranges::fill(tokens, 0);
     std::ranges::copy(ids, tokens.begin());
     std::iota(positions.begin(), positions.end(), 0);
-    if (of_.types > 0) {
+    if (of_.has_types) {
       const auto types = at("types");
       for (std::size_t t = 0; t < T; ++t)
         types[t] = second <= t && t < ids.size() ? 1 : 0;
@@ -148,7 +144,7 @@ class task_dataset final : public sample_dataset {
       out.cut(row + std::int64_t(ids.size()));
   }
 
-  bert_config of_;
+  task_model of_;
   std::vector<task_sample> samples_;
   std::unique_ptr<const tokenizer> tokenizer_;
   masked_pair_tokens marks_;
@@ -220,41 +216,51 @@ module_flops forward_flops(const task_head_spec& x, std::int64_t /*T*/) {
   return {.parameters = 2 * double(x.choices) * double(x.hidden) * double(x.hidden + outputs)};
 }
 
-task_head_spec task_head_of(const bert_config& c) {
-  return {.hidden = c.hidden,
-          .sequence = c.sequence,
-          .choices = c.task.choices(),
-          .classes = c.task.classes(),
-          .dropout = c.hidden_dropout,
-          .init_std = c.init_std};
+task_head_spec task_head_of(const task_model& x) {
+  return {.hidden = x.hidden,
+          .sequence = x.sequence,
+          .choices = x.task.choices(),
+          .classes = x.task.classes(),
+          .dropout = x.dropout,
+          .init_std = x.init_std};
 }
 
-batch_schema task_schema(const bert_config& config) {
+batch_schema task_schema(const task_model& model) {
   batch_schema out{.documents_of = "tokens"};
   const auto add = [&](const char* name) {
-    out.tensors.push_back(
-        {.name = name, .type = dtype::i32, .extents = {config.rows()}, .rows = 0});
+    out.tensors.push_back({.name = name, .type = dtype::i32, .extents = {model.rows()}, .rows = 0});
   };
   add("tokens");
   add("positions");
-  if (config.types > 0)
+  if (model.has_types)
     add("types");
   out.tensors.push_back({.name = "classes", .type = dtype::i32, .extents = {1}});
   out.tensors.push_back({.name = "counted", .type = dtype::f32, .extents = {1}});
   return out;
 }
 
-std::shared_ptr<const sample_dataset> open_task(const bert_config& config,
+std::shared_ptr<const sample_dataset> open_task(const task_model& model,
                                                 const samples_request& from) {
-  return std::make_shared<task_dataset>(config, from);
+  return std::make_shared<task_dataset>(model, from);
 }
 
-std::vector<std::string> wrong_with_task(const bert_config& config, const std::string& tokenizer) {
+std::vector<std::string> wrong_with_task(const task_model& model, const std::string& tokenizer) {
+  const auto& task = model.task;
   std::vector<std::string> wrong;
   collect(wrong, [&] { pair_tokens_of(*masking_tokenizer(tokenizer)); });
-  for (const auto* files : {&config.task.train, &config.task.valid})
-    collect(wrong, [&] { read_task(config.task, task_files(config.task, *files), true); });
+  for (const auto* files : {&task.train, &task.valid})
+    collect(wrong, [&] { read_task(task, task_files(task, *files), true); });
   return wrong;
+}
+
+std::vector<std::string> files_of_task(const task_settings& task, data_split part) {
+  return part == data_split::train   ? task_files(task, task.train)
+         : part == data_split::valid ? task_files(task, task.valid)
+                                     : std::vector<std::string>();
+}
+
+std::uint64_t samples_of_task(const task_settings& task, data_split part) {
+  return read_task(task, files_of_task(task, part)).size();
 }
 
 }  // namespace troupe::runtime
