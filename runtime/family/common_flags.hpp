@@ -71,6 +71,27 @@ constexpr setting_flag positions(const char* otherwise = "--seq-length",
                        .only_given = true});
 }
 
+constexpr setting_flag relative_buckets() {
+  return setting_flag({.name = "--relative-attention-num-buckets",
+                       .unit = "buckets",
+                       .help = "Buckets of distances, with relative positions.",
+                       .range = whole_range{2, 65536},
+                       .only_given = true});
+}
+constexpr setting_flag relative_distance() {
+  return tokens("--relative-attention-max-distance",
+                "Distances from here on share a bucket, with relative positions.");
+}
+
+constexpr setting_flag extra_ids() {
+  return setting_flag({.name = "--vocab-extra-ids",
+                       .unit = "ids",
+                       .help = "Sentinels behind the ids of a tokenizer that has none of its own.",
+                       .megatron = "0 for a tokenizer with sentinels of its own",
+                       .range = whole_range{0, 10000},
+                       .only_given = true});
+}
+
 constexpr setting_flag norm_epsilon(const char* otherwise) {
   return setting_flag({.name = "--norm-epsilon",
                        .default_value = otherwise,

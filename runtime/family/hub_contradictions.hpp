@@ -5,6 +5,7 @@
 
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/setting.hpp"
+#include "runtime/family/config_json.hpp"
 #include "runtime/family/model_family.hpp"
 
 #include <algorithm>
@@ -87,6 +88,23 @@ void compare_members(const Struct& said,
     else
       wrong.require(setting, true, false);
   });
+}
+
+/// The same for settings whose JSON is that of their rows.
+template <class Struct>
+void compare_settings(const Struct& said,
+                      const Struct& there,
+                      const given_settings& given,
+                      bool (*is_free)(std::string_view path),
+                      contradictions& wrong) {
+  const auto values = json_value(config_to_json(there));
+  compare_members(said, there, values, "", given, is_free, wrong);
+}
+
+/// The first given setting that begins so; empty: none.
+inline std::string given_below(const given_settings& given, const std::string& above) {
+  const auto found = given.lower_bound(above);
+  return found != given.end() && found->starts_with(above) ? *found : std::string();
 }
 
 /// Decides a setting that was not given.

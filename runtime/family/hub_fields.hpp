@@ -104,4 +104,27 @@ class hub_fields {
   std::string where_;
 };
 
+/// The rules of a kind of model of the Hub, for an export.
+class hub_rules {
+ public:
+  void must(bool holds, const char* rule) {
+    if (!holds)
+      broken_.append("\n  ").append(rule);
+  }
+
+  /// Throws input_error with the broken rules, if there are any. `exported`: "This model is
+  /// exported as T5".
+  void require(const std::string& exported) const {
+    if (!broken_.empty())
+      throw input_error(
+          "no model family of the Hub fits. {}, which needs:{}\nOnly models trained with these "
+          "settings can be exported",
+          exported,
+          broken_);
+  }
+
+ private:
+  std::string broken_;
+};
+
 }  // namespace troupe::runtime

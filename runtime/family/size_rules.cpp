@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <utility>
 
 namespace troupe::runtime {
@@ -54,8 +54,62 @@ void require_numbers(double norm_epsilon,
           fmt::format("`model.{}` is {}; give a probability from 0 to below 1", setting, p));
 }
 
-std::int64_t nearest_hidden(std::int64_t hidden, std::int64_t heads) {
-  return std::max<std::int64_t>(1, (hidden + heads / 2) / heads) * heads;
+void require_positions(std::int64_t positions,
+                       std::int64_t sequence,
+                       std::vector<std::string>& out) {
+  if (positions < sequence || positions > largest_size)
+    out.push_back(
+        fmt::format("`model.positions` is {}, but positions are learned and `model.sequence` is "
+                    "{}; give at least {}",
+                    positions,
+                    sequence,
+                    sequence));
+}
+
+void require_multiple(std::int64_t hidden,
+                      std::int64_t heads,
+                      const char* instead,
+                      std::vector<std::string>& out) {
+  if (hidden % heads != 0)
+    out.push_back(fmt::format(
+        "`model.hidden` {} is not a multiple of `model.heads` {}: give the nearest multiple, "
+        "`model.hidden` {}{}",
+        hidden,
+        heads,
+        std::max<std::int64_t>(1, (hidden + heads / 2) / heads) * heads,
+        instead));
+}
+
+void require_choice(const char* setting,
+                    std::string_view value,
+                    const std::vector<std::string_view>& all,
+                    std::vector<std::string>& out) {
+  if (std::ranges::find(all, value) == all.end())
+    out.push_back(fmt::format("`model.{}` is '{}'; give {} or {}",
+                              setting,
+                              value,
+                              fmt::join(all.begin(), all.end() - 1, ", "),
+                              all.back()));
+}
+
+void require_buckets(std::int64_t buckets,
+                     std::int64_t most_distance,
+                     std::vector<std::string>& out) {
+  // The buckets of one direction, of which half have one distance each.
+  if (buckets < 4 || buckets % 4 != 0 || buckets > 65536)
+    out.push_back(
+        fmt::format("`model.buckets` is {}: the encoder halves them for two directions, and each "
+                    "half again; give {}",
+                    buckets,
+                    std::clamp<std::int64_t>((buckets + 2) / 4 * 4, 4, 65536)));
+  else if (most_distance <= buckets / 2 || most_distance > largest_size)
+    out.push_back(
+        fmt::format("`model.most_distance` is {}, but {} of `model.buckets` {} have one distance "
+                    "each; give at least {}",
+                    most_distance,
+                    buckets / 2,
+                    buckets,
+                    buckets / 2 + 1));
 }
 
 }  // namespace troupe::runtime

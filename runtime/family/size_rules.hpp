@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe::runtime {
@@ -13,6 +14,12 @@ namespace troupe::runtime {
 /// 2^31 - 1: a product of two sizes fits in 64 bits.
 constexpr std::int64_t largest_size = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t largest_depth = 10000;  ///< a spec of so many layers is small
+
+/// The usual width of a gated layer. Megatron-LM gives it as many parameters as an ungated one of
+/// width 4 C.
+constexpr std::int64_t gated_ffn(std::int64_t hidden) {
+  return std::int64_t(double(4 * hidden) * 2 / 3) / 64 * 64;
+}
 
 struct named_size {
   const char* setting;  ///< behind "model."
@@ -33,7 +40,26 @@ void require_numbers(double norm_epsilon,
                      double attention_dropout,
                      std::vector<std::string>& out);
 
-/// The multiple of `heads` that is nearest to `hidden`, for sentences.
-std::int64_t nearest_hidden(std::int64_t hidden, std::int64_t heads);
+/// Of a table of learned positions.
+void require_positions(std::int64_t positions,
+                       std::int64_t sequence,
+                       std::vector<std::string>& out);
+
+/// `instead`: what else the sentence offers, ", or ...".
+void require_multiple(std::int64_t hidden,
+                      std::int64_t heads,
+                      const char* instead,
+                      std::vector<std::string>& out);
+
+/// A text of a setting behind "model.", one of two or more.
+void require_choice(const char* setting,
+                    std::string_view value,
+                    const std::vector<std::string_view>& all,
+                    std::vector<std::string>& out);
+
+/// Buckets of relative positions (relative_bias_spec), for both directions and for one.
+void require_buckets(std::int64_t buckets,
+                     std::int64_t most_distance,
+                     std::vector<std::string>& out);
 
 }  // namespace troupe::runtime

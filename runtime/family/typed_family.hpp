@@ -16,6 +16,18 @@
 #include <vector>
 
 namespace troupe::runtime {
+
+/// `positions`: rows of a learned table; 0: none.
+template <class Config>
+embedding_spec embedding_of(const Config& c, std::int64_t positions) {
+  return {.hidden = c.hidden,
+          .vocabulary = c.vocabulary,
+          .padded_vocabulary = c.padded_vocabulary,
+          .positions = positions,
+          .dropout = c.hidden_dropout,
+          .init_std = c.init_std};
+}
+
 namespace beside_settings {  // in a class, its members would hide these functions
 
 inline constexpr auto rules = [](const auto& x) { return validate(x); };
@@ -84,6 +96,23 @@ class typed_family : public model_family {
 
  protected:
   static const Config& config_of(const model_description& model) { return model.as<Config>(); }
+
+  /// The sizes that `smallest` asks for, in two heads.
+  static Config of_smallest_sizes(Config x = {}) {
+    x.hidden = 16;
+    x.heads = 2;
+    x.ffn = 32;
+    x.vocabulary = 29;
+    x.padded_vocabulary = 32;
+    return x;
+  }
+
+  /// `whole`: the number of heads divides it; 0: it is any.
+  static std::vector<shared_size> usual_shares(const Config& x, std::int64_t whole) {
+    return {{"`model.heads`", x.heads, whole},
+            {"`model.ffn`", x.ffn},
+            {"the padded vocabulary", x.padded_vocabulary}};
+  }
 
   /// The JSON of `model` without settings of training alone.
   nlohmann::json function_of(const model_description& model) const {

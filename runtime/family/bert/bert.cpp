@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/family/tasks.hpp"
+#include "runtime/family/typed_family.hpp"
 #include "runtime/model/layers/linear.hpp"
 
 #include <algorithm>
@@ -111,13 +112,8 @@ model_spec bert_spec(const bert_config& c, const extension& own) {
   const auto add = [&](char letter, const char* name, const char* prefix, module_spec module) {
     out.add(letter, name, prefix, "encoder", std::move(module));
   };
-  embedding_spec embedding{.hidden = c.hidden,
-                           .vocabulary = c.vocabulary,
-                           .padded_vocabulary = c.padded_vocabulary,
-                           .positions = c.positions,
-                           .types = c.types,
-                           .dropout = c.hidden_dropout,
-                           .init_std = c.init_std};
+  auto embedding = embedding_of(c, c.positions);
+  embedding.types = c.types;
   if (c.post_norm)
     embedding.norm = norm_of(c);
   add('E', "embedding", "embedding", embedding);

@@ -28,23 +28,11 @@ std::vector<std::string> validate(const bert_config& x) {
                  {"vocabulary", x.vocabulary, 4}},  // [CLS], [SEP], [MASK] and a token
                 out);
   if (out.empty()) {
-    if (x.hidden % x.heads != 0)
-      out.push_back(fmt::format(
-          "`model.hidden` {} is not a multiple of `model.heads` {}: give the nearest multiple, "
-          "`model.hidden` {}",
-          x.hidden,
-          x.heads,
-          nearest_hidden(x.hidden, x.heads)));
+    require_multiple(x.hidden, x.heads, "", out);
     require_padding(x.vocabulary, x.padded_vocabulary, out);
     require_parameters(parameters_of(x), "layers", out);
   }
-  if (x.positions < x.sequence || x.positions > largest_size)
-    out.push_back(fmt::format(
-        "`model.positions` is {}, but positions are learned and `model.sequence` is {}; give at "
-        "least {}",
-        x.positions,
-        x.sequence,
-        x.sequence));
+  require_positions(x.positions, x.sequence, out);
   require_numbers(x.norm_epsilon, "1e-5", x.init_std, x.hidden_dropout, x.attention_dropout, out);
   return out;
 }

@@ -3,7 +3,7 @@
 #include "runtime/data/masking_tokens.hpp"
 #include "runtime/family/bert/bert.hpp"
 #include "runtime/family/hub_contradictions.hpp"
-#include "runtime/family/layer_outline.hpp"
+#include "runtime/family/spec_outline.hpp"
 #include "runtime/family/tasks.hpp"
 #include "runtime/family/typed_family.hpp"
 #include "runtime/model/counts.hpp"
@@ -21,29 +21,14 @@ bool may_differ(std::string_view member) {
   return member == "binary_head" || member.starts_with("task.");
 }
 
-layer_outline bert_layer_outline(const bert_config& c) {
-  return outline_of({.hidden = double(c.hidden),
-                     .attention_width = double(c.hidden),
-                     .heads = double(c.heads),
-                     .ffn = double(c.ffn),
-                     .drops = c.hidden_dropout > 0,
-                     .keys = double(c.sequence),
-                     .vectors_of_norm = 2 * double(c.hidden)});
-}
-
 class bert final : public typed_family<bert_config> {
  public:
   std::string_view name() const override { return "bert"; }
   std::string_view title() const override { return "a BERT"; }
   model_description smallest(int layers) const override {
-    bert_config out;
+    auto out = of_smallest_sizes();
     out.layers = layers;
-    out.hidden = 16;
-    out.heads = 2;
-    out.ffn = 32;
     out.sequence = out.positions = 6;
-    out.vocabulary = 29;
-    out.padded_vocabulary = 32;
     return out;
   }
   model_spec spec(const model_description& model, const extension& own) const override {
@@ -72,10 +57,7 @@ class bert final : public typed_family<bert_config> {
 
   const family_samples& samples() const override { return bert_samples(); }
   std::vector<shared_size> shared_by_tensor_ranks(const model_description& model) const override {
-    const auto& x = config_of(model);
-    return {{"`model.heads`", x.heads, x.hidden},
-            {"`model.ffn`", x.ffn},
-            {"the padded vocabulary", x.padded_vocabulary}};
+    return usual_shares(config_of(model), config_of(model).hidden);
   }
 
   std::string describe(const model_description& model, const extension& own) const override {
@@ -121,14 +103,7 @@ class bert final : public typed_family<bert_config> {
   const hub_translation* hub() const override { return &bert_hub(); }
   std::optional<model_outline> outline(const model_description& model) const override {
     const auto& x = config_of(model);
-    return model_outline{.hidden = double(x.hidden),
-                         .sequence = double(x.rows()),
-                         .vocabulary = double(x.padded_vocabulary),
-                         .positions = double(x.positions + x.types),
-                         .tied = true,
-                         .drops = has_dropout(model),
-                         .kinds = {bert_layer_outline(x)},
-                         .layers = std::vector<int>(std::size_t(x.layers), 0)};
+    return outline_of(bert_spec(x, {}), bert_schema(x), has_dropout(model), x.task.choices());
   }
 
   std::vector<setting_group> groups() const override {
@@ -171,7 +146,7 @@ bert_config resolve_hub(const bert_config& there,
                         std::vector<std::string>& wrong) {
   auto out = there;
   contradictions found(hub, wrong);
-  compare_members(asked, there, json_value(config_to_json(there)), "", given, may_differ, found);
+  compare_settings(asked, there, given, may_differ, found);
   take_training(given, asked, out);
   out.binary_head = there.binary_head && asked.binary_head;  // a flag can only leave it out
   out.init_std = asked.init_std;

@@ -1,6 +1,7 @@
 #include "runtime/family/gpt/gpt.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/family/typed_family.hpp"
 #include "runtime/model/layers/experts.hpp"
 #include "runtime/model/layers/latent_attention.hpp"
 
@@ -196,13 +197,8 @@ model_spec gpt_spec(const gpt_config& c, const extension& own) {
   if (own.name.empty() && (own.feed_forward || own.loss || !own.losses.empty()))
     throw input_error(
         "an extension of the model needs a name, which checkpoints record; set extension::name");
-  const embedding_spec embedding{
-      .hidden = c.hidden,
-      .vocabulary = c.vocabulary,
-      .padded_vocabulary = c.padded_vocabulary,
-      .positions = c.position == position_embedding::learned_absolute ? c.positions : 0,
-      .dropout = c.hidden_dropout,
-      .init_std = c.init_std};
+  const bool learned = c.position == position_embedding::learned_absolute;
+  const auto embedding = embedding_of(c, learned ? c.positions : 0);
   head_spec head{.norm = {"decoder.final_layernorm", norm_of(c)},
                  .hidden = c.hidden,
                  .vocabulary = c.vocabulary,

@@ -13,34 +13,33 @@ namespace troupe::runtime {
 namespace {
 
 bool validate_sizes(const gpt_config& x, std::vector<std::string>& out) {
-  std::vector<std::pair<const char*, std::int64_t>> sizes = {{"`model.layers`", x.layers},
-                                                             {"`model.hidden`", x.hidden},
-                                                             {"`model.heads`", x.heads},
-                                                             {"`model.groups`", x.groups},
-                                                             {"`model.head_size`", x.head_size},
-                                                             {"`model.ffn`", x.ffn},
-                                                             {"`model.sequence`", x.sequence},
-                                                             {"`model.vocabulary`", x.vocabulary}};
-  const auto add
-      = [&sizes](const char* flag, std::int64_t size) { sizes.emplace_back(flag, size); };
+  std::vector<named_size> sizes = {{"layers", x.layers},
+                                   {"hidden", x.hidden},
+                                   {"heads", x.heads},
+                                   {"groups", x.groups},
+                                   {"head_size", x.head_size},
+                                   {"ffn", x.ffn},
+                                   {"sequence", x.sequence},
+                                   {"vocabulary", x.vocabulary}};
+  const auto add = [&](const char* setting, std::int64_t size) {
+    sizes.push_back({setting, size});
+  };
   if (const auto& y = x.latent; x.has_latents()) {
-    add("`model.latent.kv_rank`", y.kv_rank);
-    add("`model.latent.own_size`", y.own_size);
-    add("`model.latent.rotated`", y.rotated);
-    add("`model.latent.value_size`", y.value_size);
+    add("latent.kv_rank", y.kv_rank);
+    add("latent.own_size", y.own_size);
+    add("latent.rotated", y.rotated);
+    add("latent.value_size", y.value_size);
     if (y.q_rank != 0)
-      add("`model.latent.q_rank`", y.q_rank);
+      add("latent.q_rank", y.q_rank);
   }
   if (const auto& y = x.experts; x.has_experts()) {
-    add("`model.experts.ffn`", y.ffn);
+    add("experts.ffn", y.ffn);
     if (y.latent != 0)
-      add("`model.experts.latent`", y.latent);
+      add("experts.latent", y.latent);
     if (y.shared_ffn != 0)
-      add("`model.experts.shared_ffn`", y.shared_ffn);
+      add("experts.shared_ffn", y.shared_ffn);
   }
-  for (const auto& [flag, size] : sizes)
-    if (size < 1 || size > largest_size)
-      out.push_back(fmt::format("{} is {}; give a value from 1 to {}", flag, size, largest_size));
+  require_sizes(sizes, out);
   return out.empty();
 }
 
@@ -101,14 +100,8 @@ void validate_scaling(const gpt_config& x, std::vector<std::string>& out) {
 }
 
 void validate_positions(const gpt_config& x, std::vector<std::string>& out) {
-  if (x.position == position_embedding::learned_absolute
-      && (x.positions < x.sequence || x.positions > largest_size))
-    out.push_back(
-        fmt::format("`model.positions` is {}, but positions are learned and "
-                    "`model.sequence` is {}; give at least {}",
-                    x.positions,
-                    x.sequence,
-                    x.sequence));
+  if (x.position == position_embedding::learned_absolute)
+    require_positions(x.positions, x.sequence, out);
   if (x.position != position_embedding::rope) {
     if (x.scaling != rope_scaling::none || x.rotary_interpolation != 1)
       out.emplace_back(

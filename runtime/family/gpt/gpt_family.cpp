@@ -25,15 +25,11 @@ class gpt final : public typed_family<gpt_config, gpt_asked> {
   std::string_view title() const override { return "a GPT"; }
 
   model_description smallest(int layers) const override {
-    gpt_config out;
+    auto out = of_smallest_sizes();
     out.layers = layers;
-    out.hidden = 16;
-    out.heads = out.groups = 2;
+    out.groups = 2;
     out.head_size = 8;
-    out.ffn = 32;
     out.sequence = out.positions = 6;
-    out.vocabulary = 29;
-    out.padded_vocabulary = 32;
     return out;
   }
 

@@ -2,6 +2,7 @@
 
 #include "runtime/core/json_text.hpp"
 #include "runtime/family/hub_contradictions.hpp"
+#include "runtime/family/size_rules.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -24,13 +25,6 @@ position_embedding position_of(const gpt_asked& asked) {
 
 normalization_kind normalization_of(const gpt_asked& asked) {
   return asked.normalization == "RMSNorm" ? normalization_kind::rms : normalization_kind::layer;
-}
-
-/// Megatron-LM gives a gated layer as many parameters as an ungated one of width 4 C.
-std::int64_t usual_ffn(const gpt_config& x) {
-  if (!x.gated)
-    return 4 * x.hidden;
-  return std::int64_t(double(4 * x.hidden) * 2 / 3) / 64 * 64;
 }
 
 void resolve_rotary(const gpt_asked& asked,
@@ -73,12 +67,6 @@ void refuse_alone(const given_settings& given,
   if (given.contains(setting))
     wrong.push_back(
         fmt::format("`{}` does nothing without `{}`: add it, or leave both out", setting, with));
-}
-
-/// The first given setting that begins so; empty: none.
-std::string given_below(const given_settings& given, const std::string& above) {
-  const auto found = given.lower_bound(above);
-  return found != given.end() && found->starts_with(above) ? *found : std::string();
 }
 
 void resolve_latents(const gpt_asked& asked,
@@ -206,13 +194,7 @@ std::optional<gpt_config> resolve(const gpt_asked& asked,
     out.groups = 1;
   if (given.contains("model.hidden") && given.contains("model.heads")
       && !given.contains("model.head_size") && !asked.latent_attention) {
-    if (out.hidden % out.heads != 0)
-      wrong.push_back(fmt::format(
-          "`model.hidden` {} is not a multiple of `model.heads` {}: give the nearest multiple, "
-          "`model.hidden` {}, or the size of a head by `model.head_size`",
-          out.hidden,
-          out.heads,
-          std::max<std::int64_t>(1, (out.hidden + out.heads / 2) / out.heads) * out.heads));
+    require_multiple(out.hidden, out.heads, ", or the size of a head by `model.head_size`", wrong);
     out.head_size = std::max<std::int64_t>(out.hidden / out.heads, 1);
   }
   if (given.contains("model.activation=swiglu") && given.contains("model.activation=squared_relu"))
@@ -223,7 +205,7 @@ std::optional<gpt_config> resolve(const gpt_asked& asked,
   if (!out.linear_bias && out.activation == activation_kind::gelu_tanh)
     out.activation = activation_kind::gelu_erf;
   if (!given.contains("model.ffn"))
-    out.ffn = usual_ffn(out);
+    out.ffn = out.gated ? gated_ffn(out.hidden) : 4 * out.hidden;
   if (!given.contains("model.positions"))
     out.positions = out.sequence;
   out.position = position_of(asked);

@@ -2,6 +2,7 @@
 
 #include "kernels/op/route.hpp"
 #include "runtime/core/divisor.hpp"
+#include "runtime/family/size_rules.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -82,11 +83,10 @@ void validate_groups(const experts_config& x, sentences& out) {
 }
 
 void validate_score(const experts_config& x, sentences& out) {
-  if (!is_one_of(x.score, {"softmax", "sigmoid", "sqrtsoftplus"})) {
-    out.push_back(fmt::format(
-        "`model.experts.score` is '{}'; give softmax, sigmoid or sqrtsoftplus", x.score));
+  const auto before = out.size();
+  require_choice("experts.score", x.score, {"softmax", "sigmoid", "sqrtsoftplus"}, out);
+  if (out.size() > before)
     return;
-  }
   const bool softmax = x.score == "softmax";
   if (x.pre_softmax && !softmax)
     out.push_back(fmt::format(
@@ -100,9 +100,7 @@ void validate_score(const experts_config& x, sentences& out) {
     out.emplace_back(
         "`model.experts.expert_bias` is added to scores of single experts: give "
         "`model.experts.score` sigmoid or sqrtsoftplus");
-  if (!is_one_of(x.group_score, {"sum", "max"}))
-    out.push_back(
-        fmt::format("`model.experts.group_score` is '{}'; give sum or max", x.group_score));
+  require_choice("experts.group_score", x.group_score, {"sum", "max"}, out);
 }
 
 /// One sentence at most: later rules assume the earlier ones.
@@ -191,8 +189,7 @@ void validate_numbers_of_experts(const experts_config& x, sentences& out) {
     out.emplace_back(
         "`model.experts.pads` pads to the capacity of experts: add `model.experts.capacity`, or "
         "leave it out");
-  if (!is_one_of(x.drops, {"probs", "position"}))
-    out.push_back(fmt::format("`model.experts.drops` is '{}'; give probs or position", x.drops));
+  require_choice("experts.drops", x.drops, {"probs", "position"}, out);
 }
 
 }  // namespace

@@ -98,13 +98,8 @@ void experts_must(const Must& must, const gpt_config& x) {
   must(kind != "qwen2_moe" || !x.qk_norm, "no `model.qk_norm`");
 }
 
-/// Properties of the model that no kind can express.
-std::vector<std::string> unsayable(const gpt_config& x) {
-  std::vector<std::string> out;
-  const auto must = [&](bool holds, const char* rule) {
-    if (!holds)
-      out.emplace_back(rule);
-  };
+template <class Must>
+void config_must(const Must& must, const gpt_config& x) {
   if (is_llama_like(x)) {
     must(x.normalization == kernels::normalization::rms, "`model.normalization` RMSNorm");
     must(x.activation == kernels::activation::silu && x.gated, "`model.activation=swiglu`");
@@ -118,7 +113,7 @@ std::vector<std::string> unsayable(const gpt_config& x) {
          "`model.head_size` hidden size / heads with `model.qkv_bias`");
     if (x.has_experts()) {
       experts_must(must, x);
-      return out;
+      return;
     }
     must(!x.qk_norm_rows, "`model.experts.number` with `model.qk_norm_rows`");
     must(!x.has_latents(), "`model.experts.number` with `model.latent_attention`");
@@ -127,7 +122,7 @@ std::vector<std::string> unsayable(const gpt_config& x) {
          "only one of `model.qk_norm`, `model.qkv_bias` and `model.window`");
     must(!x.linear_bias || (!x.qk_norm && x.window < 0),
          "`model.linear_bias=false` with `model.qk_norm` or `model.window`");
-    return out;
+    return;
   }
   must(x.position == position_embedding::learned_absolute,
        "`model.position` learned_absolute or rope");
@@ -143,22 +138,14 @@ std::vector<std::string> unsayable(const gpt_config& x) {
   must(x.window < 0, "no `model.window`");
   must(!x.has_experts(), "no `model.experts.number`");
   must(!x.has_latents(), "no `model.latent_attention`");
-  return out;
 }
 
+/// Throws input_error for properties that no kind can express.
 void require_sayable(const gpt_config& x) {
-  const auto wrong = unsayable(x);
-  if (wrong.empty())
-    return;
-  std::string list;
-  for (const auto& rule : wrong)
-    list += "\n  " + rule;
-  throw input_error(
-      "no model family of the Hub fits. {} positions are exported as {}, which needs:{}\n"
-      "Only models trained with these settings can be exported",
-      is_llama_like(x) ? "Rotary" : "These",
-      titles_of(x),
-      list);
+  hub_rules rules;
+  config_must([&rules](bool holds, const char* rule) { rules.must(holds, rule); }, x);
+  rules.require(fmt::format(
+      "{} positions are exported as {}", is_llama_like(x) ? "Rotary" : "These", titles_of(x)));
 }
 
 ordered_json scaling_json(const gpt_config& x) {

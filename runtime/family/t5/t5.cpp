@@ -1,14 +1,14 @@
 #include "runtime/family/t5/t5.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/family/gated_activation.hpp"
+#include "runtime/family/typed_family.hpp"
 
 #include <cmath>
 #include <utility>
 
 namespace troupe::runtime {
 namespace {
-
-constexpr const char* table_unit = "embedding";
 
 norm_options norm_of(const t5_config& c) {
   return {.kind = c.normalization == "RMSNorm" ? kernels::normalization::rms
@@ -18,7 +18,8 @@ norm_options norm_of(const t5_config& c) {
 
 /// Initial deviations of the products of a stack.
 struct deviations {
-  double inner, query, attention_output, ffn_output, bias, table;
+  double inner, attention_output, ffn_output, bias, table;
+  double query = 0;  // as inner
 
   deviations(const t5_config& c, std::int64_t layers) {
     if (c.init_by_width) {
@@ -29,7 +30,6 @@ struct deviations {
       table = 1;
     } else {
       inner = bias = table = c.init_std;
-      query = 0;  // as the others
       attention_output = ffn_output = c.init_std / std::sqrt(2.0 * double(layers));
     }
   }
@@ -81,7 +81,7 @@ layer_spec layer_of(const t5_config& c,
                     const deviations& by,
                     bool decoder,
                     const std::string& biases) {
-  const auto activation = activation_of(c);
+  const auto activation = activation_named(c.activation);
   layer_spec out;
   const auto add = [&](const char* name, const char* norm, module_spec body) {
     out.sublayers.emplace_back(residual_sublayer{.name = name,
@@ -126,14 +126,10 @@ model_spec t5_spec(const t5_config& c, const extension& own) {
   };
   const auto last_dropout = c.last_dropout ? c.hidden_dropout : 0;
   const deviations by(c, 1);
-  embedding_spec embedding{.hidden = c.hidden,
-                           .vocabulary = c.vocabulary,
-                           .padded_vocabulary = c.padded_vocabulary,
-                           .positions = c.is_relative() ? 0 : c.positions,
-                           .dropout = c.hidden_dropout,
-                           .init_std = by.table,
-                           .tokens = "encoder_tokens"};
-  out.add('E', table_unit, table_unit, "encoder", embedding);
+  auto embedding = embedding_of(c, c.is_relative() ? 0 : c.positions);
+  embedding.init_std = by.table;
+  embedding.tokens = "encoder_tokens";
+  out.add('E', "embedding", "embedding", "encoder", embedding);
   add_layers('e', "encoder", c.encoder_layers);
   out.add('n',
           "encoder",
@@ -141,7 +137,7 @@ model_spec t5_spec(const t5_config& c, const extension& own) {
           "encoder",
           stream_norm{{"final_layernorm", norm_of(c)}, c.hidden, last_dropout});
   embedding.tokens = "tokens";
-  embedding.tied_to = table_unit;
+  embedding.tied_to = "embedding";
   out.add('D', "decoder_embedding", "decoder_embedding", "decoder", embedding);
   add_layers('t', "decoder", c.decoder_layers);
   out.add('L',

@@ -1,8 +1,7 @@
-#include "runtime/family/t5/t5_asked.hpp"
-
-#include "runtime/family/config_json.hpp"
+#include "runtime/family/gated_activation.hpp"
 #include "runtime/family/hub_contradictions.hpp"
 #include "runtime/family/size_rules.hpp"
+#include "runtime/family/t5/t5.hpp"
 
 #include <algorithm>
 
@@ -10,12 +9,6 @@ namespace troupe::runtime {
 namespace {
 
 using sentences = std::vector<std::string>;
-
-/// True if the setting, or one that chooses a value of it, was given.
-bool is_given(const given_settings& given, const std::string& setting) {
-  const auto found = given.lower_bound(setting + "=");
-  return given.contains(setting) || (found != given.end() && found->starts_with(setting + "="));
-}
 
 void refuse_idle(const t5_config& x, const given_settings& given, sentences& wrong) {
   const auto refuse = [&](const char* setting, const char* without) {
@@ -39,13 +32,14 @@ std::optional<t5_config> resolve(const t5_asked& asked,
                                  sentences& wrong) {
   auto out = t5_form(asked.form);
   for_each_field<t5_config>([&](const auto& row) {
-    if (is_given(given, std::string("model.") + row.name))
+    const auto setting = std::string("model.") + row.name;  // or a toggle of one of its values
+    if (given.contains(setting) || !given_below(given, setting + "=").empty())
       out.*row.member = asked.config.*row.member;
   });
   out.masking = asked.config.masking;
   const auto has = [&given](const char* setting) { return given.contains(setting); };
-  if (given.contains("model.activation=swiglu") + given.contains("model.activation=squared_relu")
-          + given.contains("model.activation=gelu_erf")
+  if (has("model.activation=swiglu") + has("model.activation=squared_relu")
+          + has("model.activation=gelu_erf")
       > 1)
     wrong.emplace_back(
         "`model.activation=swiglu`, `model.activation=squared_relu` and "
@@ -69,20 +63,13 @@ std::optional<t5_config> resolve(const t5_asked& asked,
   if (asked.sequence)
     out.encoder_sequence = *asked.sequence;
   if (has("model.hidden") && has("model.heads") && !has("model.head_size")) {
-    if (out.hidden % out.heads != 0)
-      wrong.push_back(fmt::format(
-          "`model.hidden` {} is not a multiple of `model.heads` {}: give the nearest multiple, "
-          "`model.hidden` {}, or the size of a head by `model.head_size`",
-          out.hidden,
-          out.heads,
-          nearest_hidden(out.hidden, out.heads)));
+    require_multiple(out.hidden, out.heads, ", or the size of a head by `model.head_size`", wrong);
     out.head_size = std::max<std::int64_t>(out.hidden / out.heads, 1);
   }
   if (!has("model.ffn"))
-    out.ffn
-        = activation_of(out).gated
-              ? std::max<std::int64_t>(std::int64_t(double(4 * out.hidden) * 2 / 3) / 64, 1) * 64
-              : 4 * out.hidden;
+    out.ffn = activation_named(out.activation).gated
+                  ? std::max<std::int64_t>(gated_ffn(out.hidden), 64)
+                  : 4 * out.hidden;
   refuse_idle(out, given, wrong);
   if (!has("model.positions") && !out.is_relative())
     out.positions = std::max(out.encoder_sequence, out.decoder_sequence);
@@ -100,14 +87,8 @@ t5_config resolve_hub(const t5_config& there,
   auto out = there;
   const auto& said = asked.config;
   contradictions found(hub, wrong);
-  compare_members(
-      said,
-      there,
-      ordered_json_value(config_to_json(there)),
-      "",
-      given,
-      [](std::string_view member) { return member == "positions"; },
-      found);
+  const auto is_free = [](std::string_view member) { return member == "positions"; };
+  compare_settings(said, there, given, is_free, found);
   found.require("model.form", given.contains("model.form"), false);
   if (asked.layers
       && (*asked.layers != there.encoder_layers || *asked.layers != there.decoder_layers))

@@ -1,36 +1,14 @@
 #include "runtime/family/t5/t5_config.hpp"
 
-#include "runtime/core/error.hpp"
+#include "runtime/family/gated_activation.hpp"
 #include "runtime/family/size_rules.hpp"
 
 #include <algorithm>
-#include <iterator>
-#include <string_view>
-#include <utility>
 
 namespace troupe::runtime {
 namespace {
 
 using sentences = std::vector<std::string>;
-
-struct named_activation {
-  std::string_view name;
-  t5_activation value;
-};
-constexpr named_activation activations[]
-    = {{"relu", {kernels::activation::relu, false}},
-       {"gelu_tanh", {kernels::activation::gelu_tanh, false}},
-       {"gelu_erf", {kernels::activation::gelu_erf, false}},
-       {"silu", {kernels::activation::silu, false}},
-       {"squared_relu", {kernels::activation::squared_relu, false}},
-       {"reglu", {kernels::activation::relu, true}},
-       {"geglu", {kernels::activation::gelu_tanh, true}},
-       {"swiglu", {kernels::activation::silu, true}}};
-
-const named_activation* named(std::string_view name) {
-  const auto* const found = std::ranges::find(activations, name, &named_activation::name);
-  return found == std::end(activations) ? nullptr : found;
-}
 
 void validate_sizes(const t5_config& x, sentences& out) {
   require_sizes({{"encoder_layers", x.encoder_layers, 1, largest_depth},
@@ -58,38 +36,16 @@ void validate_positions(const t5_config& x, sentences& out) {
           x.encoder_sequence,
           x.decoder_sequence,
           longest));
-  } else if (x.position != "relative") {
-    out.push_back(
-        fmt::format("`model.position` is '{}'; give learned_absolute or relative", x.position));
   } else {
-    // The buckets of one direction, of which half have one distance each.
-    if (x.buckets < 4 || x.buckets % 4 != 0 || x.buckets > 65536)
-      out.push_back(
-          fmt::format("`model.buckets` is {}: the encoder halves them for two directions, and each "
-                      "half again; give {}",
-                      x.buckets,
-                      std::clamp<std::int64_t>((x.buckets + 2) / 4 * 4, 4, 65536)));
-    else if (x.most_distance <= x.buckets / 2 || x.most_distance > largest_size)
-      out.push_back(
-          fmt::format("`model.most_distance` is {}, but {} of `model.buckets` {} have one distance "
-                      "each; give at least {}",
-                      x.most_distance,
-                      x.buckets / 2,
-                      x.buckets,
-                      x.buckets / 2 + 1));
+    require_choice("position", x.position, {"learned_absolute", "relative"}, out);
+    if (x.is_relative())
+      require_buckets(x.buckets, x.most_distance, out);
   }
 }
 
 void validate_numbers(const t5_config& x, sentences& out) {
-  if (named(x.activation) == nullptr) {
-    std::string names;
-    for (const auto& known : activations)
-      names += fmt::format("{}{}", names.empty() ? "" : ", ", known.name);
-    out.push_back(fmt::format("`model.activation` is '{}'; give one of {}", x.activation, names));
-  }
-  if (x.normalization != "LayerNorm" && x.normalization != "RMSNorm")
-    out.push_back(
-        fmt::format("`model.normalization` is '{}'; give LayerNorm or RMSNorm", x.normalization));
+  require_activation(x.activation, out);
+  require_choice("normalization", x.normalization, {"LayerNorm", "RMSNorm"}, out);
   if (x.head_scaled && !x.tied_embeddings)
     out.emplace_back(
         "the input of an output layer is scaled only if it has the table of the embedding: leave "
@@ -100,7 +56,7 @@ void validate_numbers(const t5_config& x, sentences& out) {
 /// Without vectors.
 double t5_parameters(const t5_config& x) {
   const double C = double(x.hidden), attention = 4 * double(x.heads) * double(x.head_size);
-  const double feed_forward = (named(x.activation)->value.gated ? 3 : 2) * double(x.ffn);
+  const double feed_forward = (activation_named(x.activation).gated ? 3 : 2) * double(x.ffn);
   return C
          * (double(x.vocabulary) * (x.tied_embeddings ? 1 : 2) + double(x.positions)
             + double(x.encoder_layers) * (attention + feed_forward)
@@ -108,12 +64,6 @@ double t5_parameters(const t5_config& x) {
 }
 
 }  // namespace
-
-t5_activation activation_of(const t5_config& config) {
-  if (const auto* const found = named(config.activation))
-    return found->value;
-  throw input_error("`model.activation` '{}' is unknown", config.activation);
-}
 
 t5_config t5_form(const std::string& form) {
   t5_config out;
@@ -148,9 +98,8 @@ std::vector<std::string> validate(const t5_config& config) {
                     config.heads,
                     config.head_size,
                     largest_size / 4));
-  if (!out.empty())
-    return out;
-  require_parameters(t5_parameters(config), "encoder_layers", out);
+  if (out.empty())
+    require_parameters(t5_parameters(config), "encoder_layers", out);
   return out;
 }
 

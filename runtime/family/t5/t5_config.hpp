@@ -7,7 +7,6 @@
 
 #pragma once
 
-#include "kernels/op/kinds.hpp"
 #include "runtime/core/setting.hpp"
 #include "runtime/data/masking.hpp"
 #include "runtime/family/common_flags.hpp"
@@ -40,7 +39,7 @@ struct t5_config {
 
   std::string normalization = "LayerNorm";  ///< or "RMSNorm"
   double norm_epsilon = 1e-5;
-  std::string activation = "gelu_tanh";  ///< see t5_activation
+  std::string activation = "gelu_tanh";  ///< see gated_activation.hpp
   bool linear_bias = true;
   bool tied_embeddings = true;  ///< the output layer has the table of the embedding
   bool head_bias = true;        ///< of the logits
@@ -96,13 +95,7 @@ struct t5_config {
                 "optional: the default is the larger of the two lengths")),
         row("vocabulary", &x::vocabulary),
         row("padded_vocabulary", &x::padded_vocabulary).for_training(),
-        row("extra_ids", &x::extra_ids)
-            .flag({.name = "--vocab-extra-ids",
-                   .unit = "ids",
-                   .help = "Sentinels behind the ids of a tokenizer that has none of its own.",
-                   .megatron = "0 for a tokenizer with sentinels of its own",
-                   .range = whole_range{0, 10000},
-                   .only_given = true}),
+        row("extra_ids", &x::extra_ids).flag(common_flags::extra_ids()),
         row("position", &x::position)
             .flag({.name = "--position-embedding-type",
                    .type = "TYPE",
@@ -111,18 +104,8 @@ struct t5_config {
                    .megatron = "learned_absolute and relative",
                    .choices = "learned_absolute relative",
                    .only_given = true}),
-        row("buckets", &x::buckets)
-            .flag({.name = "--relative-attention-num-buckets",
-                   .unit = "buckets",
-                   .help = "Buckets of distances, with relative positions.",
-                   .range = whole_range{2, 65536},
-                   .only_given = true}),
-        row("most_distance", &x::most_distance)
-            .flag({.name = "--relative-attention-max-distance",
-                   .unit = "tokens",
-                   .help = "Distances from here on share a bucket, with relative positions.",
-                   .range = whole_range{1},
-                   .only_given = true}),
+        row("buckets", &x::buckets).flag(common_flags::relative_buckets()),
+        row("most_distance", &x::most_distance).flag(common_flags::relative_distance()),
         row("normalization", &x::normalization)
             .flag(common_flags::normalization("LayerNorm; RMSNorm with --t5-form v1.0 or v1.1",
                                               true)),
@@ -159,20 +142,10 @@ struct t5_config {
 
 const model_family& family_of(const t5_config& config);
 
-/// A function and whether a second product gates it: "relu", "gelu_tanh", "gelu_erf", "silu" and
-/// "squared_relu"; gated "reglu", "geglu" (tanh formula) and "swiglu".
-struct t5_activation {
-  kernels::activation function = kernels::activation::gelu_tanh;
-  bool gated = false;
-};
-/// Throws input_error for another name.
-t5_activation activation_of(const t5_config& config);
-
 /// The settings that a form decides, unless they are given: "megatron", "v1.0" or "v1.1".
 t5_config t5_form(const std::string& form);
 
-/// Checks the configuration. Returns one sentence per violated rule, which names the setting and
-/// the nearest valid value; empty if the configuration is valid.
+/// One sentence per violated rule, which names the setting and the nearest valid value.
 std::vector<std::string> validate(const t5_config& config);
 
 }  // namespace troupe::runtime

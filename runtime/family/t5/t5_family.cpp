@@ -1,31 +1,14 @@
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/data/masking_tokens.hpp"
-#include "runtime/family/layer_outline.hpp"
+#include "runtime/family/spec_outline.hpp"
 #include "runtime/family/t5/t5.hpp"
-#include "runtime/family/t5/t5_asked.hpp"
 #include "runtime/family/typed_family.hpp"
 
 #include <algorithm>
 
 namespace troupe::runtime {
 namespace {
-
-/// Per token of the decoder: a row of the encoder counts as often as its stream is longer.
-layer_outline t5_layer_outline(const t5_config& x, bool decoder, double longer) {
-  const double encoded = double(x.encoder_sequence);
-  return outline_of({.hidden = double(x.hidden),
-                     .attention_width = double(x.attention_width()),
-                     .heads = double(x.heads),
-                     .ffn = double(x.ffn),
-                     .gated = activation_of(x).gated,
-                     .drops = x.hidden_dropout > 0,
-                     .keys = decoder ? double(x.decoder_sequence) / 2 + encoded : longer * encoded,
-                     .rows = decoder ? 1 : longer,
-                     .other_rows = decoder ? longer : 0,
-                     .vectors_of_norm = double(x.hidden) * (x.normalization == "LayerNorm" ? 2 : 1),
-                     .has_biases = x.linear_bias});
-}
 
 class t5 final : public typed_family<t5_config, t5_asked> {
  public:
@@ -34,17 +17,12 @@ class t5 final : public typed_family<t5_config, t5_asked> {
 
   /// Relative biases, a scaled tied output layer, and a longer encoder.
   model_description smallest(int layers) const override {
-    auto out = t5_form("v1.0");
+    auto out = of_smallest_sizes(t5_form("v1.0"));
     out.encoder_layers = std::max(layers / 2, 1);
     out.decoder_layers = std::max<std::int64_t>(layers - out.encoder_layers, 1);
-    out.hidden = 16;
-    out.heads = 2;
     out.head_size = 8;
-    out.ffn = 32;
     out.encoder_sequence = 8;
     out.decoder_sequence = 6;
-    out.vocabulary = 29;
-    out.padded_vocabulary = 32;
     out.buckets = 8;
     out.most_distance = 6;
     return out;
@@ -56,11 +34,11 @@ class t5 final : public typed_family<t5_config, t5_asked> {
 
   model_sizes sizes(const model_description& model) const override {
     const auto& x = config_of(model);
-    return {.sequence = x.decoder_sequence,
-            .vocabulary = x.vocabulary,
-            .padded_vocabulary = x.padded_vocabulary,
-            .layers = x.encoder_layers + x.decoder_layers,
-            .sequence_setting = "model.decoder_sequence"};
+    return {x.decoder_sequence,
+            x.vocabulary,
+            x.padded_vocabulary,
+            x.encoder_layers + x.decoder_layers,
+            "model.decoder_sequence"};
   }
 
   std::int64_t extra_tokens(const model_description& model) const override {
@@ -75,16 +53,19 @@ class t5 final : public typed_family<t5_config, t5_asked> {
   }
 
   std::vector<shared_size> shared_by_tensor_ranks(const model_description& model) const override {
-    const auto& x = config_of(model);
-    return {{"`model.heads`", x.heads},
-            {"`model.ffn`", x.ffn},
-            {"the padded vocabulary", x.padded_vocabulary}};
+    return usual_shares(config_of(model), 0);
   }
 
   std::string describe(const model_description& model, const extension& /*own*/) const override {
     const auto& x = config_of(model);
-    auto out = fmt::format(
-        "model       encoder of {} and {}, decoder of {} and {}, C {}, {} of {}, feed-forward {}\n",
+    const auto positions
+        = x.is_relative()
+              ? fmt::format("relative positions ({} buckets up to {})", x.buckets, x.most_distance)
+              : fmt::format("{} learned positions", x.positions);
+    return fmt::format(
+        "model       encoder of {} and {}, decoder of {} and {}, C {}, {} of {}, feed-forward {}\n"
+        "            {}, {}, {}, {} biases, {} embeddings{}{}, dropout {} / {}\n"
+        "            vocabulary {}{} padded to {}; {} parameters\n",
         counted(x.encoder_layers, "layer"),
         counted(x.encoder_sequence, "token"),
         counted(x.decoder_layers, "layer"),
@@ -92,25 +73,20 @@ class t5 final : public typed_family<t5_config, t5_asked> {
         x.hidden,
         counted(x.heads, "head"),
         x.head_size,
-        x.ffn);
-    out += fmt::format("            {}, {}, {}, {} biases, {} embeddings{}{}, dropout {} / {}\n",
-                       x.is_relative() ? fmt::format(
-                           "relative positions ({} buckets up to {})", x.buckets, x.most_distance)
-                                       : fmt::format("{} learned positions", x.positions),
-                       x.normalization,
-                       x.activation,
-                       x.linear_bias ? "with" : "no",
-                       x.tied_embeddings ? "tied" : "untied",
-                       x.head_scaled ? " scaled in the output layer" : "",
-                       x.scores_scaled ? "" : ", scores without a scale",
-                       x.hidden_dropout,
-                       x.attention_dropout);
-    return out
-           + fmt::format("            vocabulary {}{} padded to {}; {} parameters\n",
-                         x.vocabulary,
-                         x.extra_ids > 0 ? fmt::format(" with {} sentinels", x.extra_ids) : "",
-                         x.padded_vocabulary,
-                         runtime::parameter_count(model));
+        x.ffn,
+        positions,
+        x.normalization,
+        x.activation,
+        x.linear_bias ? "with" : "no",
+        x.tied_embeddings ? "tied" : "untied",
+        x.head_scaled ? " scaled in the output layer" : "",
+        x.scores_scaled ? "" : ", scores without a scale",
+        x.hidden_dropout,
+        x.attention_dropout,
+        x.vocabulary,
+        x.extra_ids > 0 ? fmt::format(" with {} sentinels", x.extra_ids) : "",
+        x.padded_vocabulary,
+        runtime::parameter_count(model));
   }
 
   const family_samples& samples() const override { return t5_samples(); }
@@ -127,29 +103,16 @@ class t5 final : public typed_family<t5_config, t5_asked> {
 
   std::optional<model_outline> outline(const model_description& model) const override {
     const auto& x = config_of(model);
-    const double longer = double(x.encoder_sequence) / double(x.decoder_sequence);
-    model_outline out{
-        .hidden = double(x.hidden),
-        .sequence = double(x.decoder_sequence),
-        .vocabulary = double(x.padded_vocabulary),
-        .positions = x.is_relative() ? 0 : double(x.positions),
-        .tied = x.tied_embeddings,
-        .drops = has_dropout(model),
-        .kinds = {t5_layer_outline(x, false, longer), t5_layer_outline(x, true, longer)},
-        .layers = {}};
-    out.layers.assign(std::size_t(x.encoder_layers), 0);
-    out.layers.insert(out.layers.end(), std::size_t(x.decoder_layers), 1);
-    return out;
+    return outline_of(t5_spec(x), t5_schema(x), has_dropout(model));
   }
 
   std::vector<setting_group> groups() const override {
-    return {{"Model: its shape",
-             "model.layers model.encoder_layers model.decoder_layers model.hidden model.heads "
-             "model.ffn "
-             "model.head_size model.sequence model.encoder_sequence model.decoder_sequence "
-             "model.positions "
-             "model.vocabulary_divisor model.extra_ids checkpoints.load_hub"},
-            {"Model: its layers", "model.form model.position model.*"}};
+    return {
+        {"Model: its shape",
+         "model.layers model.encoder_layers model.decoder_layers model.hidden model.heads "
+         "model.ffn model.head_size model.sequence model.encoder_sequence model.decoder_sequence "
+         "model.positions model.vocabulary_divisor model.extra_ids checkpoints.load_hub"},
+        {"Model: its layers", "model.form model.position model.*"}};
   }
   std::vector<required_setting> required() const override {
     return {{"model.layers", "2", "model.encoder_layers"},

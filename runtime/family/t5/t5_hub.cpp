@@ -1,4 +1,5 @@
 #include "runtime/core/json_text.hpp"
+#include "runtime/family/gated_activation.hpp"
 #include "runtime/family/hub_contradictions.hpp"
 #include "runtime/family/hub_fields.hpp"
 #include "runtime/family/recipe_book.hpp"
@@ -9,16 +10,13 @@
 #include <fmt/format.h>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace troupe::runtime {
 namespace {
 
-constexpr std::int64_t usual_length = 512;  // of T5's own models; relative positions have no limit
-
 /// "feed_forward_proj", and our activation. transformers reads "gated-gelu" as the tanh formula.
-struct named_projection {
-  std::string_view theirs, ours;
-};
+using named_projection = std::pair<std::string_view, std::string_view>;
 constexpr named_projection projections[] = {{"relu", "relu"},
                                             {"gated-gelu", "geglu"},
                                             {"gelu", "gelu_erf"},
@@ -31,48 +29,41 @@ constexpr named_projection projections[] = {{"relu", "relu"},
                                             {"swish", "silu"},
                                             {"gated-swish", "swiglu"}};
 
-/// The properties that a T5 of the Hub has.
-std::vector<std::string> unsayable(const t5_config& x) {
-  std::vector<std::string> out;
-  const auto must = [&out](bool holds, const char* rule) {
-    if (!holds)
-      out.emplace_back(rule);
-  };
-  must(x.is_relative(), "`model.position` relative");
-  must(x.normalization == "RMSNorm", "`model.normalization` RMSNorm");
-  must(!x.linear_bias, "`model.linear_bias=false`");
-  must(!x.head_bias && !x.scores_scaled && x.head_scaled == x.tied_embeddings,
-       "`model.form` v1.0 or v1.1");
-  return out;
-}
-
 std::vector<hub_name> names_of(const t5_config& c) {
   std::vector<hub_name> out
       = {{"embedding.word_embeddings", {"shared"}}, {"output_layer", {"lm_head"}}};
   for (const std::string stack : {"encoder", "decoder"}) {
     out.push_back({stack + ".final_layernorm", {stack + ".final_layer_norm"}});
-    const auto ours = stack + ".layers.{}.";
-    const auto part
-        = [&](int number) { return fmt::format("{}.block.{{}}.layer.{}.", stack, number); };
-    const auto attention = part(0) + "SelfAttention.";
-    out.push_back({ours + "input_layernorm", {part(0) + "layer_norm"}});
-    out.push_back({ours + "self_attention.linear_qkv",
-                   {attention + "q", attention + "k", attention + "v"},
-                   c.heads});
-    out.push_back(
-        {ours + "self_attention.relative_attention_bias", {attention + "relative_attention_bias"}});
-    out.push_back({ours + "self_attention.linear_proj", {attention + "o"}});
-    const auto cross = part(1) + "EncDecAttention.";
-    out.push_back({ours + "pre_cross_attn_layernorm", {part(1) + "layer_norm"}});
-    out.push_back({ours + "cross_attention.linear_q", {cross + "q"}});
-    out.push_back({ours + "cross_attention.linear_kv", {cross + "k", cross + "v"}, c.heads});
-    out.push_back({ours + "cross_attention.linear_proj", {cross + "o"}});
-    const auto last = part(stack == "decoder" ? 2 : 1), dense = last + "DenseReluDense.";
-    out.push_back({ours + "pre_mlp_layernorm", {last + "layer_norm"}});
-    out.push_back({ours + "mlp.linear_fc1",
-                   activation_of(c).gated ? std::vector{dense + "wi_0", dense + "wi_1"}
-                                          : std::vector{dense + "wi"}});
-    out.push_back({ours + "mlp.linear_fc2", {dense + "wo"}});
+    int number = 0;  // of a part of a layer
+    std::string part;
+    const auto begin = [&](const char* norm) {
+      part = fmt::format("{}.block.{{}}.layer.{}.", stack, number++);
+      out.push_back({stack + ".layers.{}." + norm, {part + "layer_norm"}});
+    };
+    const auto add
+        = [&](const char* ours, std::vector<std::string> theirs, std::int64_t groups = 1) {
+            for (auto& name : theirs)
+              name.insert(0, part);
+            out.push_back({stack + ".layers.{}." + ours, std::move(theirs), groups});
+          };
+    begin("input_layernorm");
+    add("self_attention.linear_qkv",
+        {"SelfAttention.q", "SelfAttention.k", "SelfAttention.v"},
+        c.heads);
+    add("self_attention.relative_attention_bias", {"SelfAttention.relative_attention_bias"});
+    add("self_attention.linear_proj", {"SelfAttention.o"});
+    if (stack == "decoder") {
+      begin("pre_cross_attn_layernorm");
+      add("cross_attention.linear_q", {"EncDecAttention.q"});
+      add("cross_attention.linear_kv", {"EncDecAttention.k", "EncDecAttention.v"}, c.heads);
+      add("cross_attention.linear_proj", {"EncDecAttention.o"});
+    }
+    begin("pre_mlp_layernorm");
+    if (activation_named(c.activation).gated)
+      add("mlp.linear_fc1", {"DenseReluDense.wi_0", "DenseReluDense.wi_1"});
+    else
+      add("mlp.linear_fc1", {"DenseReluDense.wi"});
+    add("mlp.linear_fc2", {"DenseReluDense.wo"});
   }
   return out;
 }
@@ -86,21 +77,22 @@ class t5_translation final : public hub_translation {
     const hub_fields in(parse_json(config_json, where), where);
     in.require("is_encoder_decoder", true);
     const auto kind = in.text("feed_forward_proj", "relu");
-    const auto* const projection = std::ranges::find(projections, kind, &named_projection::theirs);
+    const auto* const projection = std::ranges::find(projections, kind, &named_projection::first);
     if (projection == std::end(projections))
       in.refuse("feed_forward_proj",
                 "relu, gelu, gelu_new, silu, relu2, or gated- and one of them");
     const bool tied = in.flag("tie_word_embeddings", true);
     auto out = t5_form(tied ? "v1.0" : "v1.1");
     out.head_scaled = in.flag("scale_decoder_outputs", tied);  // files of transformers 5
-    out.activation = projection->ours;
+    out.activation = projection->second;
     out.encoder_layers = in.size("num_layers", 6);
     out.decoder_layers = in.size("num_decoder_layers", out.encoder_layers);
     out.hidden = in.size("d_model", 512);
     out.heads = in.size("num_heads", 8);
     out.head_size = in.size("d_kv", 64);
     out.ffn = in.size("d_ff", 2048);
-    out.encoder_sequence = out.decoder_sequence = in.size("n_positions", usual_length);
+    // Relative positions have no limit; 512 is that of T5's own models.
+    out.encoder_sequence = out.decoder_sequence = in.size("n_positions", 512);
     out.vocabulary = out.padded_vocabulary = in.size("vocab_size", 32128);
     out.buckets = in.size("relative_attention_num_buckets", 32);
     out.most_distance = in.size("relative_attention_max_distance", 128);
@@ -113,17 +105,15 @@ class t5_translation final : public hub_translation {
 
   std::string config_json(const model_description& model) const override {
     const auto& x = model.as<t5_config>();
-    if (const auto wrong = unsayable(x); !wrong.empty()) {
-      std::string list;
-      for (const auto& rule : wrong)
-        list += "\n  " + rule;
-      throw input_error(
-          "no model family of the Hub fits. This model is exported as T5, which needs:{}\nOnly "
-          "models trained with these settings can be exported",
-          list);
-    }
+    hub_rules rules;
+    rules.must(x.is_relative(), "`model.position` relative");
+    rules.must(x.normalization == "RMSNorm", "`model.normalization` RMSNorm");
+    rules.must(!x.linear_bias, "`model.linear_bias=false`");
+    rules.must(!x.head_bias && !x.scores_scaled && x.head_scaled == x.tied_embeddings,
+               "`model.form` v1.0 or v1.1");
+    rules.require("This model is exported as T5");
     const auto* const projection
-        = std::ranges::find(projections, x.activation, &named_projection::ours);
+        = std::ranges::find(projections, x.activation, &named_projection::second);
     const nlohmann::ordered_json out
         = {{"architectures", {"T5ForConditionalGeneration"}},
            {"model_type", "t5"},
@@ -137,7 +127,7 @@ class t5_translation final : public hub_translation {
            {"n_positions", std::max(x.encoder_sequence, x.decoder_sequence)},
            {"relative_attention_num_buckets", x.buckets},
            {"relative_attention_max_distance", x.most_distance},
-           {"feed_forward_proj", projection->theirs},
+           {"feed_forward_proj", projection->first},
            {"layer_norm_epsilon", x.norm_epsilon},
            {"dropout_rate", x.hidden_dropout},
            {"initializer_factor", 1.0},

@@ -4,7 +4,6 @@
 #include "runtime/core/json_text.hpp"
 #include "runtime/family/families.hpp"
 #include "runtime/family/t5/t5.hpp"
-#include "runtime/family/t5/t5_asked.hpp"
 #include "runtime/model/counts.hpp"
 #include "runtime/model/liveness.hpp"
 #include "runtime/model/ties.hpp"
