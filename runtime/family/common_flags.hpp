@@ -59,9 +59,7 @@ constexpr setting_flag ffn(const char* otherwise) {
                        .only_given = true});
 }
 
-constexpr setting_flag positions(const char* otherwise = "--seq-length",
-                                 const char* help = "Rows of the learned position table.",
-                                 const char* megatron = "optional: the default is --seq-length") {
+constexpr setting_flag positions(const char* otherwise, const char* help, const char* megatron) {
   return setting_flag({.name = "--max-position-embeddings",
                        .unit = "positions",
                        .default_value = otherwise,
@@ -69,6 +67,11 @@ constexpr setting_flag positions(const char* otherwise = "--seq-length",
                        .megatron = megatron,
                        .range = whole_range{1},
                        .only_given = true});
+}
+constexpr setting_flag positions() {
+  return setting_flag(positions("--seq-length",
+                                "Rows of the learned position table.",
+                                "optional: the default is --seq-length"));
 }
 
 constexpr setting_flag relative_buckets() {
@@ -79,8 +82,8 @@ constexpr setting_flag relative_buckets() {
                        .only_given = true});
 }
 constexpr setting_flag relative_distance() {
-  return tokens("--relative-attention-max-distance",
-                "Distances from here on share a bucket, with relative positions.");
+  return setting_flag(tokens("--relative-attention-max-distance",
+                             "Distances from here on share a bucket, with relative positions."));
 }
 
 constexpr setting_flag extra_ids() {
@@ -153,10 +156,10 @@ constexpr setting_flag dropout(const char* name, const char* help) {
 }
 
 constexpr setting_flag hidden_dropout(const char* help = "Dropout of the residual stream.") {
-  return dropout("--hidden-dropout", help);
+  return setting_flag(dropout("--hidden-dropout", help));
 }
 constexpr setting_flag attention_dropout() {
-  return dropout("--attention-dropout", "Dropout of attention probabilities.");
+  return setting_flag(dropout("--attention-dropout", "Dropout of attention probabilities."));
 }
 
 constexpr setting_flag init_std(const char* help

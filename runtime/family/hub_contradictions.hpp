@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -101,6 +102,11 @@ void compare_settings(const Struct& said,
   compare_members(said, there, values, "", given, is_free, wrong);
 }
 
+/// True if two of these settings were given.
+inline bool are_several(const given_settings& given, std::initializer_list<const char*> some) {
+  return std::ranges::count_if(some, [&](const char* x) { return given.contains(x); }) > 1;
+}
+
 /// The first given setting that begins so; empty: none.
 inline std::string given_below(const given_settings& given, const std::string& above) {
   const auto found = given.lower_bound(above);
@@ -116,11 +122,11 @@ void decide(given_settings& given, const char* setting, T& to, const T& value) {
 
 /// Decides those of these members that were not given. `above`: "model." or "model.latent.".
 template <class Struct>
-void decide(given_settings& given,
-            const std::string& above,
-            Struct& to,
-            const Struct& from,
-            const std::vector<std::string_view>& members) {
+void decide_members(given_settings& given,
+                    const std::string& above,
+                    Struct& to,
+                    const Struct& from,
+                    const std::vector<std::string_view>& members) {
   for_each_field<Struct>([&](const auto& row) {
     if (std::ranges::find(members, std::string_view(row.key)) != members.end())
       decide(given, (above + row.key).c_str(), to.*row.member, from.*row.member);

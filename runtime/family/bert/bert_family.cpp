@@ -158,9 +158,9 @@ void write_back(const bert_config& config,
                 bert_config& asked,
                 given_settings& given,
                 bool from_hub) {
-  decide(given, "model.", asked, config, {"hidden_dropout", "attention_dropout"});
+  decide_members(given, "model.", asked, config, {"hidden_dropout", "attention_dropout"});
   if (!from_hub)  // there the rest of the shape is in the Hugging Face folder
-    decide(given, "model.", asked, config, {"ffn", "positions", "norm_epsilon"});
+    decide_members(given, "model.", asked, config, {"ffn", "positions", "norm_epsilon"});
 }
 
 const model_family& bert_family() {

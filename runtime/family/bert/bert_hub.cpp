@@ -5,7 +5,6 @@
 #include "runtime/family/recipe_book.hpp"
 
 #include <algorithm>
-#include <array>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <utility>

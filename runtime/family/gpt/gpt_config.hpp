@@ -10,12 +10,14 @@
 #include "runtime/model/layers/rotary.hpp"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace troupe::runtime {
 
 class model_family;
+struct enum_name;
 
 // For code that may not name the kernels.
 using activation_kind = kernels::activation;
@@ -253,6 +255,10 @@ struct gpt_config {
 };
 
 const model_family& family_of(const gpt_config& config);
+
+/// Names in JSON.
+std::span<const enum_name> names_of(position_embedding);
+std::span<const enum_name> names_of(rope_scaling);
 
 /// Checks the configuration. Returns one sentence per violated rule, which names the setting and
 /// the nearest valid value; empty if the configuration is valid.

@@ -14,10 +14,10 @@ constexpr enum_name scaling_names[] = {{"none", int(rope_scaling::none)},
 
 }  // namespace
 
-constexpr std::span<const enum_name> names_of(position_embedding) {
+std::span<const enum_name> names_of(position_embedding) {
   return position_names;
 }
-constexpr std::span<const enum_name> names_of(rope_scaling) {
+std::span<const enum_name> names_of(rope_scaling) {
   return scaling_names;
 }
 

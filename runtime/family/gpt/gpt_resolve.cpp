@@ -197,7 +197,7 @@ std::optional<gpt_config> resolve(const gpt_asked& asked,
     require_multiple(out.hidden, out.heads, ", or the size of a head by `model.head_size`", wrong);
     out.head_size = std::max<std::int64_t>(out.hidden / out.heads, 1);
   }
-  if (given.contains("model.activation=swiglu") && given.contains("model.activation=squared_relu"))
+  if (are_several(given, {"model.activation=swiglu", "model.activation=squared_relu"}))
     wrong.emplace_back(
         "`model.activation=swiglu` and `model.activation=squared_relu` are both activations: give "
         "one");
@@ -259,25 +259,25 @@ gpt_config resolve_hub(const gpt_config& there,
 
 void write_back(const gpt_config& config, gpt_asked& asked, given_settings& given, bool from_hub) {
   auto& said = asked.config;
-  decide(given, "model.", said, config, {"hidden_dropout", "attention_dropout"});
+  decide_members(given, "model.", said, config, {"hidden_dropout", "attention_dropout"});
   if (from_hub)
     return;  // the rest of the shape is in the Hugging Face folder
-  decide(given, "model.", said, config, {"ffn", "head_size", "positions", "norm_epsilon"});
+  decide_members(given, "model.", said, config, {"ffn", "head_size", "positions", "norm_epsilon"});
   if (config.has_experts())
     decide(given, "model.experts.ffn", said.experts.ffn, config.experts.ffn);
   if (config.has_latents())
-    decide(given,
-           "model.latent.",
-           said.latent,
-           config.latent,
-           {"kv_rank", "own_size", "rotated", "value_size"});
+    decide_members(given,
+                   "model.latent.",
+                   said.latent,
+                   config.latent,
+                   {"kv_rank", "own_size", "rotated", "value_size"});
   decide(asked.normalization, std::string("LayerNorm"));
   if (asked.grouped_queries)
     decide(given, "model.groups", said.groups, config.groups);
   if (!asked.no_position)
     decide(asked.position, std::string("learned_absolute"));
   if (config.position == position_embedding::rope)
-    decide(given, "model.", said, config, {"rotary_base", "rotary_percent"});
+    decide_members(given, "model.", said, config, {"rotary_base", "rotary_percent"});
 }
 
 }  // namespace troupe::runtime

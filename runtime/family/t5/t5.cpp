@@ -18,8 +18,7 @@ norm_options norm_of(const t5_config& c) {
 
 /// Initial deviations of the products of a stack.
 struct deviations {
-  double inner, attention_output, ffn_output, bias, table;
-  double query = 0;  // as inner
+  double inner, attention_output, ffn_output, bias, table, query = 0;  // 0: as inner
 
   deviations(const t5_config& c, std::int64_t layers) {
     if (c.init_by_width) {

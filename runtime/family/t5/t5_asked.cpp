@@ -38,9 +38,10 @@ std::optional<t5_config> resolve(const t5_asked& asked,
   });
   out.masking = asked.config.masking;
   const auto has = [&given](const char* setting) { return given.contains(setting); };
-  if (has("model.activation=swiglu") + has("model.activation=squared_relu")
-          + has("model.activation=gelu_erf")
-      > 1)
+  if (are_several(given,
+                  {"model.activation=swiglu",
+                   "model.activation=squared_relu",
+                   "model.activation=gelu_erf"}))
     wrong.emplace_back(
         "`model.activation=swiglu`, `model.activation=squared_relu` and "
         "`model.activation=gelu_erf` are activations: give one");
@@ -102,7 +103,7 @@ t5_config resolve_hub(const t5_config& there,
 
 void write_back(const t5_config& config, t5_asked& asked, given_settings& given, bool from_hub) {
   const auto decides = [&](const std::vector<std::string_view>& members) {
-    decide(given, "model.", asked.config, config, members);
+    decide_members(given, "model.", asked.config, config, members);
   };
   decides({"hidden_dropout", "attention_dropout", "decoder_sequence"});
   if (!asked.sequence)

@@ -4,6 +4,7 @@
 #include "runtime/family/size_rules.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace troupe::runtime {
 namespace {

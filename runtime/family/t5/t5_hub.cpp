@@ -6,7 +6,6 @@
 #include "runtime/family/t5/t5.hpp"
 
 #include <algorithm>
-#include <array>
 #include <fmt/format.h>
 #include <iterator>
 #include <nlohmann/json.hpp>
