@@ -143,7 +143,7 @@ void take_training(const given_settings& given, const Struct& said, Struct& to) 
   });
 }
 
-/// True if two models differ in settings of training and in these members alone.
+/// True if two models differ at most in settings of training and in these members.
 template <class Struct, class... Value>
 bool differ_in_training(Struct x, const Struct& y, Value Struct::*... members) {
   for_each_field<Struct>([&](const auto& row) {

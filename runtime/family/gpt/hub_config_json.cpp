@@ -1,6 +1,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/family/gpt/gpt_hub.hpp"
+#include "runtime/family/hub_fields.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -9,9 +9,7 @@
 namespace troupe::runtime {
 namespace {
 
-using sentences = std::vector<std::string>;
-
-void validate_sizes(const t5_config& x, sentences& out) {
+void validate_sizes(const t5_config& x, std::vector<std::string>& out) {
   require_sizes({{"encoder_layers", x.encoder_layers, 1, largest_depth},
                  {"decoder_layers", x.decoder_layers, 1, largest_depth},
                  {"hidden", x.hidden},
@@ -26,7 +24,7 @@ void validate_sizes(const t5_config& x, sentences& out) {
     out.push_back(fmt::format("`model.extra_ids` is {}; give 0 to 10000", x.extra_ids));
 }
 
-void validate_positions(const t5_config& x, sentences& out) {
+void validate_positions(const t5_config& x, std::vector<std::string>& out) {
   if (x.position == "learned_absolute") {
     const auto longest = std::max(x.encoder_sequence, x.decoder_sequence);
     if (x.positions < longest || x.positions > largest_size)
@@ -44,7 +42,7 @@ void validate_positions(const t5_config& x, sentences& out) {
   }
 }
 
-void validate_numbers(const t5_config& x, sentences& out) {
+void validate_numbers(const t5_config& x, std::vector<std::string>& out) {
   require_activation(x.activation, out);
   require_choice("normalization", x.normalization, {"LayerNorm", "RMSNorm"}, out);
   if (x.head_scaled && !x.tied_embeddings)
@@ -82,7 +80,7 @@ t5_config t5_form(const std::string& form) {
 }
 
 std::vector<std::string> validate(const t5_config& config) {
-  sentences out;
+  std::vector<std::string> out;
   validate_sizes(config, out);
   const bool has_sizes = out.empty();
   validate_positions(config, out);
