@@ -157,10 +157,10 @@ class bert_translation final : public hub_translation {
 };
 
 /// `norms`: the ends of their names.
-void add_layers(std::vector<hub_name>& to,
-                const bert_config& c,
-                const std::string& prefix,
-                const std::pair<const char*, const char*>& norms) {
+void add_layer_names(std::vector<hub_name>& to,
+                     const bert_config& c,
+                     const std::string& prefix,
+                     const std::pair<const char*, const char*>& norms) {
   const std::string ours = "encoder.layers.{}.", theirs = prefix + "encoder.layer.{}.";
   const auto attention = theirs + "attention.self.";
   const auto norm = [&](const char* name, const char* source) {
@@ -199,7 +199,7 @@ std::vector<hub_recipe> bert_translation::recipes(
          norm("embedding.layer_norm", embeddings + "LayerNorm"),
          norm("encoder.final_layernorm", prefix + "encoder.ln"),
          {"classification_head", {"classifier"}}};
-  add_layers(names, c, prefix, norms);
+  add_layer_names(names, c, prefix, norms);
   if (c.binary_head && (!is_body || is_there("cls.seq_relationship.weight")))
     names.push_back({"binary_head", {"cls.seq_relationship"}});
   if (!is_body || is_there(predictions + ".bias")) {
