@@ -113,13 +113,6 @@ inline std::string given_below(const given_settings& given, const std::string& a
   return found != given.end() && found->starts_with(above) ? *found : std::string();
 }
 
-/// Decides a setting that was not given.
-template <class T>
-void decide(given_settings& given, const char* setting, T& to, const T& value) {
-  if (given.insert(setting).second)
-    to = value;
-}
-
 /// Decides those of these members that were not given. `above`: "model." or "model.latent.".
 template <class Struct>
 void decide_members(given_settings& given,
@@ -128,8 +121,9 @@ void decide_members(given_settings& given,
                     const Struct& from,
                     const std::vector<std::string_view>& members) {
   for_each_field<Struct>([&](const auto& row) {
-    if (std::ranges::find(members, std::string_view(row.key)) != members.end())
-      decide(given, (above + row.key).c_str(), to.*row.member, from.*row.member);
+    if (std::ranges::find(members, std::string_view(row.key)) != members.end()
+        && given.insert(above + row.key).second)
+      to.*row.member = from.*row.member;
   });
 }
 

@@ -22,11 +22,12 @@ const loss_spec accuracy{.name = "accuracy", .weight = 0};
 
 /// The first row of each text.
 row_numbers first_rows_of(stream& stream, const task_head_spec& x, std::int64_t samples) {
-  return {constant(stream,
-                   fmt::format("first rows of {} x {} of {}", samples, x.choices, x.sequence),
-                   {samples * x.choices},
-                   [&](std::int64_t i) { return std::int32_t(i * x.sequence); }),
-          samples * x.choices * x.sequence};
+  return {
+      constant(stream,
+               fmt::format("first rows of {} x {} of {}", samples, x.task.choices(), x.sequence),
+               {samples * x.task.choices()},
+               [&](std::int64_t i) { return std::int32_t(i * x.sequence); }),
+      samples * x.task.choices() * x.sequence};
 }
 
 variable with_extents(tape& tape, variable x, const shape& extents) {
@@ -168,9 +169,9 @@ void add(module_builder& to, const task_head_spec& x) {
                        .placement = {},
                        .all_rows = true});
   };
-  const bool chooses = x.choices > 1;
+  const bool chooses = x.task.choices() > 1;
   const auto pooler = whole("pooler.dense", x.hidden);
-  const auto head = whole("classification_head", chooses ? 1 : x.classes);
+  const auto head = whole("classification_head", chooses ? 1 : x.task.classes());
   to.segment("head", [=](tape& tape, pass& p) {
     const auto samples = p.rows.samples.size();
     const auto first
@@ -178,7 +179,7 @@ void add(module_builder& to, const task_head_spec& x) {
     // Dropout asks for the number of rows of a sample, and for the samples.
     row_layout texts;
     texts.samples = p.rows.samples;
-    texts.order = tensor({}, dtype::i32, {samples, x.choices});
+    texts.order = tensor({}, dtype::i32, {samples, x.task.choices()});
     auto logits = head(tape,
                        dropout(tape,
                                pooler(tape, first, kernels::epilogue::tanh),
@@ -186,7 +187,7 @@ void add(module_builder& to, const task_head_spec& x) {
                                p.dropout_key("head.dropout"),
                                texts));
     if (chooses)
-      logits = with_extents(tape, std::move(logits), {samples, x.choices});
+      logits = with_extents(tape, std::move(logits), {samples, x.task.choices()});
     if (!p.batch.has("classes")) {
       p.logits = std::move(logits.data);
       return;
@@ -197,10 +198,10 @@ void add(module_builder& to, const task_head_spec& x) {
       p.add_loss(accuracy.name, placements, right_answers(tape, logits.data, classes, counted));
     auto average = p.average(task_loss.weight);
     if (average.per_row)  // the update counts all rows of a sample, and the loss one
-      average.scale /= float(x.sequence * x.choices);
+      average.scale /= float(x.sequence * x.task.choices());
     p.add_loss(task_loss.name,
                placements,
-               cross_entropy(tape, std::move(logits), classes, counted, x.classes, average));
+               cross_entropy(tape, std::move(logits), classes, counted, x.task.classes(), average));
   });
 }
 
@@ -212,17 +213,9 @@ module_traits traits_of(const task_head_spec& x) {
 }
 
 module_flops forward_flops(const task_head_spec& x, std::int64_t /*T*/) {
-  const auto outputs = x.choices > 1 ? 1 : x.classes;
-  return {.parameters = 2 * double(x.choices) * double(x.hidden) * double(x.hidden + outputs)};
-}
-
-task_head_spec task_head_of(const task_model& x) {
-  return {.hidden = x.hidden,
-          .sequence = x.sequence,
-          .choices = x.task.choices(),
-          .classes = x.task.classes(),
-          .dropout = x.dropout,
-          .init_std = x.init_std};
+  const auto outputs = x.task.choices() > 1 ? 1 : x.task.classes();
+  return {.parameters
+          = 2 * double(x.task.choices()) * double(x.hidden) * double(x.hidden + outputs)};
 }
 
 batch_schema task_schema(const task_model& model) {

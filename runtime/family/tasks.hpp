@@ -61,23 +61,14 @@ struct task_model {
 
 inline constexpr std::string_view task_head_prefix = "classification_head.";
 
-/// Pooler of the first row of each text, dropout, and a linear layer. Its logits are those of the
-/// classes, or one of each choice. Writes "task loss" and, with weight 0, "accuracy". Megatron-LM
-/// has the same heads.
-struct task_head_spec {
-  std::int64_t hidden = 0;    ///< C
-  std::int64_t sequence = 0;  ///< T
-  std::int64_t choices = 1;
-  std::int64_t classes = 2;
-  double dropout = 0;
-  double init_std = 0;
-};
+/// The head: pooler of the first row of each text, dropout, and a linear layer. Its logits are
+/// those of the classes, or one of each choice. Writes "task loss" and, with weight 0, "accuracy".
+/// Megatron-LM has the same heads.
+using task_head_spec = task_model;
 
 void add(module_builder& to, const task_head_spec& x);
 module_traits traits_of(const task_head_spec& x);
 module_flops forward_flops(const task_head_spec& x, std::int64_t T);
-
-task_head_spec task_head_of(const task_model& model);
 
 batch_schema task_schema(const task_model& model);
 

@@ -124,7 +124,7 @@ model_spec bert_spec(const bert_config& c, const extension& own) {
   if (!c.post_norm)
     add('n', "final_layernorm", "encoder", stream_norm{{"final_layernorm", norm_of(c)}, c.hidden});
   if (c.task.is_on()) {
-    add('L', "head", "", task_head_of(c));
+    add('L', "head", "", task_head_spec(c));
     return out;
   }
   if (c.binary_head)

@@ -97,8 +97,7 @@ struct bert_config {
 
 const model_family& family_of(const bert_config& config);
 
-/// One sentence per violated rule, which names the setting and the nearest valid value; empty if
-/// the configuration is valid.
+/// One sentence per violated rule, which names the setting and the nearest valid value.
 std::vector<std::string> validate(const bert_config& config);
 
 }  // namespace troupe::runtime

@@ -260,8 +260,7 @@ const model_family& family_of(const gpt_config& config);
 std::span<const enum_name> names_of(position_embedding);
 std::span<const enum_name> names_of(rope_scaling);
 
-/// Checks the configuration. Returns one sentence per violated rule, which names the setting and
-/// the nearest valid value; empty if the configuration is valid.
+/// One sentence per violated rule, which names the setting and the nearest valid value.
 std::vector<std::string> validate(const gpt_config& config);
 
 /// Convert to and from JSON, with the names of the fields. Throws input_error for a field that is

@@ -264,7 +264,7 @@ void write_back(const gpt_config& config, gpt_asked& asked, given_settings& give
     return;  // the rest of the shape is in the Hugging Face folder
   decide_members(given, "model.", said, config, {"ffn", "head_size", "positions", "norm_epsilon"});
   if (config.has_experts())
-    decide(given, "model.experts.ffn", said.experts.ffn, config.experts.ffn);
+    decide_members(given, "model.experts.", said.experts, config.experts, {"ffn"});
   if (config.has_latents())
     decide_members(given,
                    "model.latent.",
@@ -273,7 +273,7 @@ void write_back(const gpt_config& config, gpt_asked& asked, given_settings& give
                    {"kv_rank", "own_size", "rotated", "value_size"});
   decide(asked.normalization, std::string("LayerNorm"));
   if (asked.grouped_queries)
-    decide(given, "model.groups", said.groups, config.groups);
+    decide_members(given, "model.", said, config, {"groups"});
   if (!asked.no_position)
     decide(asked.position, std::string("learned_absolute"));
   if (config.position == position_embedding::rope)
