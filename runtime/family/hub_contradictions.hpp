@@ -49,8 +49,8 @@ class contradictions {
 };
 
 /// Compares the members that have the words of their rows. `above`: their path in `values`, the
-/// JSON of `there`; "" or "experts.". Settings of training may differ from the Hub's, and so may
-/// the members that `is_free` names, or the caller compares these in other words.
+/// JSON of `there`; "" or "experts.". Settings of training and the tokenizer's vocabulary may
+/// differ from the Hub's. So may the members that `is_free` names, or the caller compares these.
 template <class Struct>
 void compare_members(const Struct& said,
                      const Struct& there,
@@ -69,7 +69,7 @@ void compare_members(const Struct& said,
       compare_members(here, its, values, path + ".", all, is_free, wrong);
       return;
     }
-    if (!all.contains(setting) || is_free(path))
+    if (!all.contains(setting) || path == "vocabulary" || is_free(path))
       return;
     // Settings that choose one value each: "model.activation=swiglu", "model.linear_bias=false".
     auto given = all.lower_bound(setting + "=");
