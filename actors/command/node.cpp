@@ -169,16 +169,12 @@ int stand(const node_flags& flags) {
   warn_if_insecure(flags.insecure);
   runtime::write_entry(folder, runtime::entry_of_this_process("standing-node", "standing node"));
   const auto launch = actors::launch_of_parts(
-      {.run = folder.path(),
-       .suspicion = flags.suspicion,
-       .insecure = flags.insecure,
-       .outlived = true},  // without recovery a node ends with its agent by itself
+      {.run = folder.path(), .suspicion = flags.suspicion, .insecure = flags.insecure},
       settings.address);
   settings.run = launch.run;
   settings.copies = flags.run.empty() ? runtime::new_temporary_folder() : launch.run / "runs";
   const emptied copies(settings.copies);
   settings.agent = launch.agent;
-  settings.outlived = launch.outlived;
   settings.node = launch.node;
   settings.successor = [address = settings.address](const actors::run_copy& x) {
     auto out = successor_command(x.folder().path(), false, x.told().incarnation + 1);

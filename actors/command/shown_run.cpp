@@ -205,11 +205,9 @@ actors::launch_settings shown_run::launch(const actors::prepared_job& job,
   const auto& recovery = job.opened().job.recovery;
   const auto& folder = folder_->folder();
   warn_if_insecure(hosts.insecure);
-  auto out = actors::launch_of_parts({.run = folder.path(),
-                                      .suspicion = recovery.suspicion,
-                                      .insecure = hosts.insecure,
-                                      .outlived = recovery.on},
-                                     hosts.address);
+  auto out = actors::launch_of_parts(
+      {.run = folder.path(), .suspicion = recovery.suspicion, .insecure = hosts.insecure},
+      hosts.address);
   out.standing = hosts.nodes;
   out.standing.insert(out.standing.end(), hosts.spares.begin(), hosts.spares.end());
   out.incarnation = request.incarnation;

@@ -107,8 +107,7 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
       processes = launch_of_parts(
           {.run = shown.folder().path(),
            .suspicion = settings.recovery.suspicion,
-           .patience = std::max(1.0, least_patience / settings.recovery.suspicion),
-           .outlived = settings.recovery.on});
+           .patience = std::max(1.0, least_patience / settings.recovery.suspicion)});
     const auto end = run(job, started, viewers, processes);
     if (end.left_behind
         && !alone) {  // hung threads keep the connection open that the agent waits for

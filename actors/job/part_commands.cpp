@@ -120,7 +120,6 @@ launch_settings launch_of_parts(const part_settings& how, const std::string& add
                 return out;
               },
           .address = address,
-          .outlived = how.outlived,
           .insecure = how.insecure};
 }
 

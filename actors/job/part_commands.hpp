@@ -19,8 +19,6 @@ struct part_settings {
   /// An agent without an owner ends after this many timeouts.
   double patience = 10;
   bool insecure = false;  ///< see control_plane.hpp
-  /// Nodes survive their agent's death and the next agent adopts them: in runs with recovery.
-  bool outlived = false;
 };
 
 /// The commands for processes of that run on this host. Fills in run, agent, node, address and

@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
+#include "runtime/process/host_parts.hpp"
 #include "runtime/process/orphaned_agents.hpp"
 
 #include <algorithm>
@@ -20,16 +21,15 @@ namespace {
 constexpr auto listens_for = std::chrono::minutes(1);
 constexpr std::string_view node_prefix = "node-";
 constexpr int most_ended = 3;  ///< consecutive
+/// Request numbers of the link's own adoptions: no owner uses them, and messages can hold them.
+constexpr std::uint64_t first_adoption = std::uint64_t{1} << 62;
 
 struct listening {
-  std::filesystem::path run;
   std::chrono::milliseconds patience;
-  bool outlived;
   std::function<void(std::string answer, bool gone)> tell;
 };
 
-/// Passes on the agent's messages until the agent is gone, and with it its processes, unless they
-/// outlive it.
+/// Passes on the agent's messages until the agent is gone.
 void listen_to(runtime::agent_client& agent, const listening& x) {
   bool ended = false;
   try {
@@ -40,11 +40,9 @@ void listen_to(runtime::agent_client& agent, const listening& x) {
       }
   } catch (const std::exception& end) {
     // An agent that hung up may still run; two must not run at once.
-    if ((x.outlived && !ended) || !agent.wait(x.patience))
+    if (!ended || !agent.wait(x.patience))
       agent.kill(x.patience);
     const auto how = agent.wait(x.patience);
-    if (!x.outlived && !ended)
-      runtime::end_parts_of(x.run, x.patience);
     x.tell(how ? runtime::text_of(*how) : end.what(), true);
   }
 }
@@ -90,13 +88,11 @@ int process_of(std::string_view agents_name) {
 agent_link::agent_link(std::vector<std::string> command,
                        std::filesystem::path run,
                        std::chrono::milliseconds patience,
-                       listener tell,
-                       bool outlived)
+                       listener tell)
     : command_(std::move(command)),
       run_(std::move(run)),
       patience_(patience),
-      tell_(std::move(tell)),
-      outlived_(outlived) {}
+      tell_(std::move(tell)) {}
 
 agent_link::~agent_link() {
   leave_listener();
@@ -119,34 +115,42 @@ void agent_link::start() {
   be_with(std::make_shared<runtime::agent_client>(runtime::agent_client::start(command_, run_)));
 }
 
-std::vector<runtime::known_process> agent_link::take_over() {
+std::vector<runtime::known_process> agent_link::take_over(
+    const std::vector<runtime::process_started>& running) {
   const auto until = std::chrono::steady_clock::now() + patience_;
+  std::vector<runtime::known_process> out;
   try {
     auto agent = std::make_shared<runtime::agent_client>(runtime::agent_client::connect(run_));
     if (auto all = listed_by(*agent, until)) {
       be_with(std::move(agent));
-      return *std::move(all);
-    }
-    // Two agents must not run at once; an ending agent gets time to finish.
-    if (!agent->wait(left_until(until)))
+      out = *std::move(all);
+    } else if (!agent->wait(left_until(until))) {
+      // Two agents must not run at once; an ending agent got time to finish.
       agent->kill(patience_);
+    }
   } catch (const runtime::error&) {  // no agent listens
   }
-  start();
-  return {};
+  if (!agent_)
+    start();
+  for (const auto& x : out) {
+    starts_[x.name] = x.which;
+    if (!x.ended && x.process != runtime::this_process())  // this one ends by itself
+      running_[x.name] = {.name = x.name, .which = x.which, .process = x.process};
+  }
+  for (const auto& x : running)
+    if (!running_.contains(x.name)) {
+      adopt(running_[x.name] = x, first_adoption + adoptions_++);
+      std::erase_if(out, [&x](const auto& one) { return one.name == x.name; });
+      out.push_back({.name = x.name, .which = x.which, .process = x.process, .ended = {}});
+    }
+  return out;
 }
 
 void agent_link::be_with(std::shared_ptr<runtime::agent_client> agent) {
   // The thread holds the agent: the link may end before it.
   auto listener = runtime::start_thread(
-      "agent",
-      [agent,
-       number = ++agents_,
-       run = run_,
-       patience = patience_,
-       outlived = outlived_,
-       tell = tell_] {
-        listen_to(*agent, {run, patience, outlived, [&](std::string answer, bool gone) {
+      "agent", [agent, number = ++agents_, patience = patience_, tell = tell_] {
+        listen_to(*agent, {patience, [&](std::string answer, bool gone) {
                              tell({.agent = number, .answer = std::move(answer), .gone = gone});
                            }});
       });
@@ -171,38 +175,115 @@ void agent_link::ask_to_be_succeeded() {
   }
 }
 
-// The listener reports an agent that is gone; the next agent starts what was asked for.
 void agent_link::ask(const runtime::agent_request& what) {
-  if (std::holds_alternative<runtime::end_agent>(what))
-    succession_.reset();
   if (!agent_)
     start();
+  if (std::holds_alternative<runtime::end_agent>(what)) {
+    succession_.reset();
+    ends_ = true;
+    asked_.clear();
+  } else if (std::holds_alternative<runtime::start_process>(what)
+             || std::holds_alternative<runtime::signal_process>(what)) {
+    asked_.insert_or_assign(runtime::number_of(what), what);
+  }
+  send(what);
+}
+
+void agent_link::send(const runtime::agent_request& what) {
   try {
     agent_->ask(what);
-  } catch (const runtime::io_error&) {
+  } catch (const runtime::io_error&) {  // the listener reports an agent that is gone
   }
 }
 
-bool agent_link::hear(const messages::agent_told& x) {
+agent_link::heard agent_link::hear(const messages::agent_told& x) {
   if (x.agent != agents_)
-    return false;
+    return {};
   if (!x.gone) {
     ended_ = 0;
-    return true;
+    return {.answers = note(runtime::read_answer(x.answer))};
   }
   agent_.reset();
-  if (succession_)
+  if (succession_ || !running_.empty() || !asked_.empty())
     try {
-      if (++ended_ > most_ended)
-        throw runtime::io_error(
-            "{} agents of this host in a row have ended; the last one: {}", ended_, x.answer);
-      start();
+      replace(x.answer);
+      return {};
     } catch (const runtime::error& failure) {
-      runtime::log_warning(
-          "this host has no agent, so no successor starts if this process fails: {}",
-          failure.what());
+      runtime::log_warning("this host has no agent: {}", failure.what());
+      agent_.reset();
+      kill_everybody();
     }
-  return true;
+  running_.clear();
+  starts_.clear();
+  asked_.clear();
+  adopted_.clear();
+  ends_ = false;
+  return {.lost = true};
+}
+
+std::vector<runtime::agent_answer> agent_link::note(runtime::agent_answer x) {
+  if (const auto* const started = std::get_if<runtime::process_started>(&x)) {
+    running_[started->name] = *started;
+    starts_[started->name] = started->which;
+    adopted_.erase(started->request);
+    asked_.erase(started->request);
+    if (started->request >= first_adoption)
+      return {};
+  } else if (const auto* const died = std::get_if<runtime::process_died>(&x)) {
+    running_.erase(died->name);
+  } else if (const auto* const done = std::get_if<runtime::process_signalled>(&x)) {
+    asked_.erase(done->request);
+  } else if (const auto* const refused = std::get_if<runtime::request_refused>(&x)) {
+    asked_.erase(refused->request);
+    if (auto adopted = adopted_.extract(refused->request)) {
+      const auto& it = adopted.mapped();
+      runtime::kill_with_group(it.process);  // no agent would watch it
+      running_.erase(it.name);
+      std::vector<runtime::agent_answer> out;
+      if (refused->request < first_adoption)
+        out.emplace_back(it);
+      out.emplace_back(runtime::process_died{.name = it.name,
+                                             .which = it.which,
+                                             .process = it.process,
+                                             .how = {.exit_code = {}, .unseen = true}});
+      return out;
+    }
+  }
+  return {std::move(x)};
+}
+
+void agent_link::adopt(const runtime::process_started& x, std::uint64_t request) {
+  adopted_[request] = x;
+  adopted_[request].request = request;
+  send(runtime::adopt_process{
+      .request = request, .name = x.name, .which = x.which, .process = x.process});
+}
+
+void agent_link::replace(const std::string& why) {
+  if (++ended_ > most_ended)
+    throw runtime::io_error(
+        "{} agents of this host in a row have ended; the last one: {}", ended_, why);
+  runtime::log_warning("the host agent is gone ({}); another one takes its place", why);
+  start();
+  adopted_.clear();
+  for (const auto& [name, x] : running_)
+    adopt(x, first_adoption + adoptions_++);
+  for (const auto& [number, x] : asked_)
+    repeat(x);
+  if (ends_)
+    send(runtime::end_agent{});
+}
+
+// The agent may have started the process without telling it.
+void agent_link::repeat(const runtime::agent_request& x) {
+  const auto* const start = std::get_if<runtime::start_process>(&x);
+  if (const auto line = start ? runtime::read_part_line(start->command) : std::nullopt)
+    for (const auto& part : runtime::parts_of_host(run_))
+      if (part.name == line->name && part.incarnation == line->incarnation)
+        return adopt(
+            {.name = start->name, .which = starts_[start->name] + 1, .process = part.process},
+            start->request);
+  send(x);
 }
 
 void agent_link::kill() const {

@@ -9,11 +9,9 @@ namespace act = launch_action;
 
 launch_machine::launch_machine(const std::vector<int>& agent_of,
                                name home,
-                               bool outlived,
                                int spares,
                                std::vector<runtime::host_slots> hosts)
-    : outlived_(outlived),
-      hosts_(std::move(hosts)),
+    : hosts_(std::move(hosts)),
       all_(agent_of.size()),
       // Request numbers start above those of earlier launchers, so that late answers are not
       // mistaken.
@@ -92,7 +90,6 @@ void launch_machine::launch(one& x, launch_actions& out) {
     out.emplace_back(act::relocate{x.who.process, x.agent, *at, std::move(others), std::move(why)});
   }
   x.agent = *at;
-  const auto& by = agents_[std::size_t(x.agent)];
   const auto incarnation = x.who.incarnation + 1;
   auto next = one{.who = {x.who.process, incarnation},
                   .first_agent = x.first_agent,
@@ -103,11 +100,9 @@ void launch_machine::launch(one& x, launch_actions& out) {
                   .failures = x.failures,
                   .failure = x.failure,
                   .avoided = x.avoided};
-  if (!by.ends) {
-    next.start_request = ++requests_;
-    out.emplace_back(act::start{next.start_request, next.who, next.agent});
-    out.emplace_back(act::expect{next.who});
-  }
+  next.start_request = ++requests_;
+  out.emplace_back(act::start{next.start_request, next.who, next.agent});
+  out.emplace_back(act::expect{next.who});
   x = std::move(next);
 }
 
@@ -201,9 +196,8 @@ launch_actions launch_machine::started(std::uint64_t request,
                                        std::uint64_t start_time) {
   launch_actions out;
   for (auto& x : all_) {
-    if (x.is == phase::none || (x.start_request != request && x.adopt_request != request))
+    if (x.is == phase::none || x.start_request != request)
       continue;
-    x.adopt_request = 0;
     x.which = which;
     x.pid = pid;
     x.start_time = start_time;
@@ -225,8 +219,6 @@ launch_actions launch_machine::refused(std::uint64_t request, const std::string&
   for (auto& x : all_)
     if (x.is == phase::none) {
       continue;
-    } else if (x.adopt_request == request) {
-      lose(x, "it ended while its host had no agent: " + why, out);
     } else if (x.start_request == request && x.which == 0) {
       const bool ends = x.is == phase::ending;
       x.is = phase::none;

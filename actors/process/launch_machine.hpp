@@ -9,8 +9,7 @@
 //      any but none -> ending -> none, or starting again      (killed, and its death awaited)
 //
 // A host agent starts each place: this host's agent starts all, or each host's agent starts one.
-// Agents are numbered from 0; agents without a place at first are spare. When processes outlive
-// their agent, the next agent of the same number adopts them.
+// Agents are numbered from 0; agents without a place at first are spare.
 //
 // When its host is gone, a place moves. The first agent with a free slot starts its next
 // incarnation; if there is none, the agent that then exceeds its slots least does. The place moves
@@ -39,14 +38,6 @@ struct start {
   std::uint64_t request = 0;
   messages::process_name who = {};
   int agent = 0;
-};
-/// Asks the place's new host agent to adopt the process.
-struct adopt {
-  std::uint64_t request = 0;
-  int process = 0;
-  std::uint64_t which = 0;  ///< the agent's number of its incarnation
-  std::int64_t pid = 0;
-  std::uint64_t start_time = 0;
 };
 struct kill {
   std::uint64_t request = 0;
@@ -123,7 +114,6 @@ struct quit {};
 }  // namespace launch_action
 
 using launch_actions = std::vector<std::variant<launch_action::start,
-                                                launch_action::adopt,
                                                 launch_action::kill,
                                                 launch_action::end_agent,
                                                 launch_action::kill_agent,
@@ -146,7 +136,6 @@ struct filled_place {
   std::uint64_t which = 0;  ///< the agent's number of its incarnation
   std::int64_t pid = 0;     ///< 0: it does not run
   std::uint64_t start_time = 0;
-  bool watched = false;  ///< the current agent knows it; else it must be adopted
 };
 
 /// One thread.
@@ -155,11 +144,10 @@ class launch_machine {
   using name = messages::process_name;
 
   /// `agent_of`: the first agent of each place; `spares` more agents have none. `home`: the
-  /// launcher's own process. `outlived`: processes survive their agent's death. `hosts`: slots and
-  /// failure domain of each agent's host; by default each has one slot, in a domain of its own.
+  /// launcher's own process. `hosts`: slots and failure domain of each agent's host; by default
+  /// each has one slot, in a domain of its own.
   launch_machine(const std::vector<int>& agent_of,
                  name home,
-                 bool outlived = false,
                  int spares = 0,
                  std::vector<runtime::host_slots> hosts = {});
 
@@ -191,7 +179,6 @@ class launch_machine {
 
   // Events from host agents:
 
-  /// Started or adopted.
   launch_actions started(std::uint64_t request,
                          std::uint64_t which,
                          std::int64_t pid,
@@ -199,9 +186,7 @@ class launch_machine {
   launch_actions refused(std::uint64_t request, const std::string& why);
   launch_actions signalled(std::uint64_t request);
   launch_actions died(int process, std::uint64_t which, const std::string& how);
-  /// The agent accepts no further starts; they wait for the next agent.
-  void agent_ends(int agent);
-  /// The agent is gone, and its processes too unless they outlive it.
+  /// The agent is gone and was not replaced; its processes have ended with it.
   launch_actions agent_gone(int agent, const std::string& why);
 
   // Events from hosts with agents of their own:
@@ -226,7 +211,6 @@ class launch_machine {
  private:
   enum class phase : std::uint8_t { none, starting, stands, ending };
   struct agent {
-    bool ends = false;  ///< it accepts no further starts
     bool gone = false;  ///< set when the job is over, for good
     bool asked_to_end = false;
     std::string lost = {};   ///< why its host is lost; empty: it is there
@@ -240,7 +224,7 @@ class launch_machine {
     int agent = 0;
     phase is = phase::none;
     runtime::generation_id asked = {};  ///< generation of the newest request; 0: none
-    std::uint64_t start_request = 0, kill_request = 0, adopt_request = 0;
+    std::uint64_t start_request = 0, kill_request = 0;
     std::uint64_t which = 0;  ///< the agent's number of its incarnation; 0: not known yet
     std::int64_t pid = 0, joined = 0;
     std::uint64_t start_time = 0;  ///< of the process with that pid
@@ -270,19 +254,12 @@ class launch_machine {
   bool leave_host(one& x, const std::string& why);
   void offer_moves(launch_actions& out);
   void kill(one& x, launch_actions& out);
-  /// Its start was not requested yet, and no earlier process of it lives.
-  static bool waits_for_agent(const one& x) {
-    return x.is == phase::starting && x.start_request == 0 && x.pid == 0 && x.joined == 0;
-  }
-  /// Returns false when no pid is known to adopt.
-  bool adopt(one& x, launch_actions& out);
   void fail(one& x, const std::string& why, launch_actions& out);
   void lose(one& x, const std::string& how, launch_actions& out);
   void refuse(one& x, const std::string& why, launch_actions& out);
   void end_if_alone(launch_actions& out);
   void quit_if_over(launch_actions& out);
 
-  const bool outlived_;
   const std::vector<runtime::host_slots> hosts_;
   std::vector<one> all_;
   std::vector<agent> agents_;

@@ -116,15 +116,10 @@ launch_actions launch_machine::host_gone(int agent, const std::string& why) {
   if (!by.lost.empty())
     return out;
   by.lost = why;
-  by.ends = false;
   by.gone = over_ > 0;
   for (auto& x : all_) {
     if (x.agent != agent || x.is == phase::none)
       continue;
-    if (waits_for_agent(x)) {
-      launch(x, out);  // it was waiting for the next agent
-      continue;
-    }
     if (x.present)
       out.emplace_back(act::abandon{x.who});
     lose(x, why, out);

@@ -44,8 +44,6 @@ struct launch_settings {
   /// Places start at these standing nodes as runtime::hosts_of_processes says; further nodes are
   /// spare. Empty: all places start here.
   std::vector<standing_node_address> standing = {};
-  /// Nodes survive the death of their agent (agent_link.hpp).
-  bool outlived = false;
   bool insecure = false;  ///< without TLS between processes (control_plane.hpp)
   /// Incarnation of the supervisor process. Above 1: it takes over the agent and processes of the
   /// one before (docs/protocol/succession.md).

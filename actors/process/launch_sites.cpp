@@ -1,6 +1,5 @@
 #include "actors/process/launch_sites.hpp"
 
-#include "actors/process/agent_link.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/process/run_folder.hpp"
 
@@ -34,7 +33,7 @@ class this_host final : public launch_sites {
         port_(port),
         folder_(runtime::run_folder::open(settings.run)),
         processes_(processes),
-        agent_(settings.agent, settings.run, patience, std::move(tell), settings.outlived) {
+        agent_(settings.agent, settings.run, patience, std::move(tell)) {
     if (settings_.incarnation > 1)
       take_over();
     else
@@ -47,7 +46,6 @@ class this_host final : public launch_sites {
 
   std::vector<filled_place> filled() const override { return filled_; }
   std::vector<int> agents() const override { return std::vector<int>(std::size_t(processes_), 0); }
-  bool are_outlived() const override { return settings_.outlived; }
   void start(const launch_action::start& x) override {
     agent_.ask(runtime::start_process{
         .request = x.request,
@@ -55,13 +53,6 @@ class this_host final : public launch_sites {
         .command = settings_.node({x.who.process, x.who.incarnation, settings_.address, port_}),
         .environment = {},
         .output = log_file(x.who.process)});
-  }
-  void adopt(const launch_action::adopt& x) override {
-    agent_.ask(
-        runtime::adopt_process{.request = x.request,
-                               .name = agent_name_of(x.process),
-                               .which = x.which,
-                               .process = {.pid = pid_t(x.pid), .start_time = x.start_time}});
   }
   void kill(const launch_action::kill& x) override {
     agent_.ask(runtime::signal_process{x.request, agent_name_of(x.process), x.which, SIGKILL});
@@ -74,7 +65,7 @@ class this_host final : public launch_sites {
   }
   void kill_agent(int) override { agent_.kill(); }
 
-  bool hear(const messages::agent_told& x) override { return agent_.hear(x); }
+  agent_link::heard hear(const messages::agent_told& x) override { return agent_.hear(x); }
   int host_of(const caf::actor_addr&) const override { return -1; }
   std::string name_of(int process, int) const override {
     return fmt::format("process:{}", process);
@@ -91,6 +82,7 @@ class this_host final : public launch_sites {
   void take_over() {
     std::map<int, filled_place> all;
     std::map<int, std::int64_t> stood;  ///< pid of the last process that stood there
+    std::vector<runtime::process_started> running;
     const auto at = [&all](int process) -> filled_place& {
       auto& x = all[process];
       x.who.process = process;
@@ -104,12 +96,11 @@ class this_host final : public launch_sites {
       x.who.incarnation = std::uint32_t(one.entry.incarnation);
       x.which = one.entry.incarnation;
       stood[process] = one.entry.process.pid;
-      if (one.runs.value_or(false)) {
-        x.pid = one.entry.process.pid;
-        x.start_time = one.entry.process.start_time;
-      }
+      if (one.runs.value_or(false))
+        running.push_back(
+            {.name = one.entry.name, .which = one.entry.incarnation, .process = one.entry.process});
     }
-    for (const auto& one : agent_.take_over()) {
+    for (const auto& one : agent_.take_over(running)) {
       const int process = process_of(one.name);
       if (process < 0)
         continue;
@@ -118,7 +109,6 @@ class this_host final : public launch_sites {
       if (before == stood.end() || before->second != one.process.pid)  // it has not stood yet
         x.who.incarnation = std::max(x.who.incarnation + 1, std::uint32_t(one.which));
       x.which = one.which;
-      x.watched = true;
       x.pid = one.ended ? 0 : one.process.pid;
       x.start_time = one.process.start_time;
     }

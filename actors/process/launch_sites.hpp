@@ -4,6 +4,7 @@
 #pragma once
 
 #include "actors/host/shared_resources.hpp"
+#include "actors/process/agent_link.hpp"
 #include "actors/process/launch_machine.hpp"
 #include "actors/process/launch_settings.hpp"
 #include "messages/protocol/actors.hpp"
@@ -41,11 +42,8 @@ class launch_sites {
   virtual int spares() const { return 0; }
   /// Slots and failure domain of each agent's host; empty: there is one agent.
   virtual std::vector<runtime::host_slots> hosts() const { return {}; }
-  /// Whether processes survive their agent's death and the next agent adopts them.
-  virtual bool are_outlived() const = 0;
-  /// Both throw runtime::error on failure.
+  /// Throws runtime::error on failure.
   virtual void start(const launch_action::start& x) = 0;
-  virtual void adopt(const launch_action::adopt& x) = 0;
   virtual void kill(const launch_action::kill& x) = 0;
   /// Returns false when there is no such agent.
   virtual bool end_agent(int agent) = 0;
@@ -54,8 +52,8 @@ class launch_sites {
   /// is called then. The second call kills it.
   virtual bool end_own_agent() { return true; }
 
-  /// Handles a message of an agent. Returns false when the agent has been replaced.
-  virtual bool hear(const messages::agent_told& x) = 0;
+  /// Handles a message of an agent.
+  virtual agent_link::heard hear(const messages::agent_told& x) = 0;
   /// The host that is lost with that actor; -1: none.
   virtual int host_of(const caf::actor_addr& x) const = 0;
   /// The host is lost: searches for it until it serves again.

@@ -1,6 +1,5 @@
 #include "actors/process/launcher.hpp"
 
-#include "actors/process/agent_link.hpp"
 #include "actors/process/control_plane.hpp"
 #include "actors/process/data_planes.hpp"
 #include "actors/support/guard.hpp"
@@ -74,7 +73,6 @@ void launcher_state::start(launch_settings settings,
   follow_ledger();
   machine_.emplace(sites_->agents(),
                    messages::process_name{-1, settings_.incarnation},
-                   sites_->are_outlived(),
                    sites_->spares(),
                    sites_->hosts());
   if (sites_->is_ready())
@@ -149,20 +147,14 @@ void launcher_state::receive(const messages::is_late& x) {
 }
 
 void launcher_state::receive(const messages::agent_told& x) {
-  if (!sites_->hear(x))
+  const auto heard = sites_->hear(x);
+  for (const auto& answer : heard.answers)
+    std::visit([this, &x](const auto& what) { take(x.host, what); }, answer);
+  if (!heard.lost)
     return;
-  if (!x.gone) {
-    const auto answer = runtime::read_answer(x.answer);
-    return std::visit([this, &x](const auto& what) { take(x.host, what); }, answer);
-  }
-  if (sites_->are_outlived() && !machine_->is_over())
-    runtime::log_warning("the host agent is gone ({}); another one adopts its processes", x.answer);
-  else if (!machine_->is_over())
+  if (!machine_->is_over())
     runtime::log_warning("the host agent is gone ({}), and its processes with it", x.answer);
-  carry_out(machine_->agent_gone(x.host,
-                                 sites_->are_outlived()
-                                     ? "its host agent is gone, and another one cannot adopt it"
-                                     : "the host agent is gone, which ends its processes"));
+  carry_out(machine_->agent_gone(x.host, "the host agent is gone, which ends its processes"));
 }
 
 void launcher_state::take(int, const runtime::process_started& x) {
@@ -186,14 +178,6 @@ void launcher_state::take(int, const runtime::request_refused& x) {
   if (!machine_->is_over())
     runtime::log_warning("if this process fails, no successor will start: {}", x.why);
 }
-
-void launcher_state::take(int host, const runtime::agent_ended&) {
-  machine_->agent_ends(host);
-}
-
-void launcher_state::take(int, const runtime::processes_listed&) {}
-
-void launcher_state::take(int, const runtime::succession_agreed&) {}
 
 // The supervisor tells the nodes to end; when it has died, the launcher does.
 void launcher_state::receive(const messages::shut_down& x) {
@@ -224,16 +208,6 @@ void launcher_state::carry_out(const launch_action::start& x) {
   try {
     note_start(x.who);
     return sites_->start(x);
-  } catch (const runtime::error& of_agent) {
-    failure = of_agent.what();
-  }
-  carry_out(machine_->refused(x.request, failure));
-}
-
-void launcher_state::carry_out(const launch_action::adopt& x) {
-  std::string failure;
-  try {
-    return sites_->adopt(x);
   } catch (const runtime::error& of_agent) {
     failure = of_agent.what();
   }

@@ -74,7 +74,6 @@ class launcher_state {
 
   void carry_out(const launch_actions& all);
   void carry_out(const launch_action::start& x);
-  void carry_out(const launch_action::adopt& x);
   void carry_out(const launch_action::kill& x);
   void carry_out(const launch_action::end_agent& x);
   void carry_out(const launch_action::kill_agent& x);
@@ -92,11 +91,9 @@ class launcher_state {
 
   void take(int host, const runtime::process_started& x);
   void take(int host, const runtime::process_signalled& x);
-  void take(int host, const runtime::succession_agreed& x);
   void take(int host, const runtime::process_died& x);
   void take(int host, const runtime::request_refused& x);
-  void take(int host, const runtime::agent_ended& x);
-  void take(int host, const runtime::processes_listed& x);
+  void take(int, const auto&) {}  ///< other answers of an agent
 
   // launcher_succession.cpp:
   void take_up();

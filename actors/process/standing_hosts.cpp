@@ -1,6 +1,5 @@
 // Hosts with standing nodes: requests to them, and the search for lost hosts.
 
-#include "actors/process/agent_link.hpp"
 #include "actors/process/control_plane.hpp"
 #include "actors/process/launch_sites.hpp"
 #include "actors/process/standing_node.hpp"
@@ -115,8 +114,7 @@ class other_hosts final : public launch_sites {
              .agent = int(h),
              .which = it.which,
              .pid = it.pid,
-             .start_time = it.start_time,
-             .watched = true};
+             .start_time = it.start_time};
       }
     return out;
   }
@@ -140,13 +138,6 @@ class other_hosts final : public launch_sites {
       out.push_back({x.name, x.slots, x.domain});
     return out;
   }
-  // A standing node's next agent adopts the processes; the launcher is not involved.
-  bool are_outlived() const override { return false; }
-  void adopt(const launch_action::adopt& x) override {
-    throw runtime::broken_promise(
-        fmt::format("PROCESS-1: a standing node adopts process:{} by itself", x.process));
-  }
-
   // While a node still ends another run, it does not obey this one.
   void start(const launch_action::start& x) override {
     auto& to = at(x.agent);
@@ -182,23 +173,24 @@ class other_hosts final : public launch_sites {
   }
 
   // The standing node has already processed the messages that it passes on.
-  bool hear(const messages::agent_told& x) override {
+  agent_link::heard hear(const messages::agent_told& x) override {
     if (x.host == own_host)
       return hear_own_agent(x);
     if (x.host < 0 || x.host >= int(hosts_.size()))
-      return false;
+      return {};
     if (x.gone) {
       at(x.host).running.clear();
-      return true;
+      return {.lost = true};
     }
+    auto answer = runtime::read_answer(x.answer);
     if (is_ready_)
-      return at(x.host).serves();
-    if (const auto answer = runtime::read_answer(x.answer);
-        const auto* const died = std::get_if<runtime::process_died>(&answer))
+      return at(x.host).serves() ? agent_link::heard{.answers = {std::move(answer)}}
+                                 : agent_link::heard{};
+    if (const auto* const died = std::get_if<runtime::process_died>(&answer))
       std::erase_if(at(x.host).running, [died](const auto& it) {
         return agent_name_of(it.who.process) == died->name && it.which == died->which;
       });
-    return false;  // a request of the previous launcher
+    return {};  // an answer to the previous launcher
   }
   int host_of(const caf::actor_addr& x) const override {
     for (std::size_t h = 0; h < hosts_.size(); ++h)
@@ -331,10 +323,9 @@ class other_hosts final : public launch_sites {
           x.host = own_host;
           if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
             path->send_from_outside(caf::actor_cast<messages::launcher_actor>(alive), std::move(x));
-        },
-        settings_.outlived);
+        });
     if (settings_.incarnation > 1)
-      own_agent_->take_over();
+      own_agent_->take_over({});
     else
       own_agent_->start();
     own_agent_->succeed(
@@ -342,15 +333,13 @@ class other_hosts final : public launch_sites {
          .output = runtime::run_folder::open(settings_.run).log_of(runtime::successor_name),
          .silence = silence});
   }
-  // The launcher logs a refusal; nothing else concerns it.
-  bool hear_own_agent(const messages::agent_told& x) const {
-    const bool is_current = own_agent_ && own_agent_->hear(x);
+  // It starts no place, so its loss ends no process.
+  agent_link::heard hear_own_agent(const messages::agent_told& x) const {
+    auto out = own_agent_ ? own_agent_->hear(x) : agent_link::heard{};
     if (ends_own_agent_ && !own_agent_->is_there())
       tell_.ended();
-    else if (is_current && x.gone && own_agent_->is_there())
-      runtime::log_warning("the host agent is gone ({}); another one takes its place", x.answer);
-    return is_current && !x.gone
-           && std::holds_alternative<runtime::request_refused>(runtime::read_answer(x.answer));
+    out.lost = false;
+    return out;
   }
 
   void look_later(int number) {

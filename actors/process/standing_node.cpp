@@ -21,13 +21,6 @@
 #include <utility>
 
 namespace troupe::actors {
-namespace {
-
-/// Request number for the node's own requests to its agent; no launcher uses it.
-constexpr std::uint64_t adoption = 0;
-
-}  // namespace
-
 standing_node_state::standing_node_state(messages::standing_node_actor::pointer self)
     : self_(self), path_(std::make_shared<message_path>()) {}
 
@@ -48,8 +41,7 @@ void standing_node_state::start(standing_node_settings settings) {
         if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
           path->send_from_outside(caf::actor_cast<messages::standing_node_actor>(alive),
                                   std::move(x));
-      },
-      settings_.outlived);
+      });
 }
 
 void standing_node_state::tell(messages::agent_told x) {
@@ -72,7 +64,7 @@ bool standing_node_state::is_being_killed(const std::string& name) const {
   const auto runs = running_.find(name);
   const auto killed = killed_.find(name);
   return runs != running_.end() && killed != killed_.end()
-         && killed->second.which == runs->second.it.which;
+         && killed->second == runs->second.it.which;
 }
 
 void standing_node_state::ask_to_start(const std::string& name) {
@@ -110,7 +102,7 @@ void standing_node_state::receive(const messages::kill_node& x) {
   if (!is_from_launcher() || !agent_->is_there())
     return;
   const runtime::signal_process what{x.request, agent_name_of(x.process), x.which, SIGKILL};
-  killed_[what.name] = what;
+  killed_[what.name] = what.which;
   agent_->ask(what);
 }
 
@@ -134,22 +126,24 @@ void standing_node_state::receive(const messages::dismiss& x) {
 }
 
 void standing_node_state::receive(const messages::agent_told& x) {
-  if (self_->current_sender() || !agent_->hear(x) || !job_)
+  if (self_->current_sender())
     return;
-  if (!x.gone) {
-    if (note(runtime::read_answer(x.answer)))
-      tell(x);
-    start_those_behind();
-    return tell_who_runs();
+  const auto heard = agent_->hear(x);
+  if (!job_)
+    return;
+  for (const auto& answer : heard.answers) {
+    note(answer);
+    tell(answer);
   }
-  std::erase_if(starting_, [this](const auto& one) { return !behind_.contains(one.first); });
-  if (adopt_again())
-    return tell_who_runs();
-  starting_.clear();
-  behind_.clear();
-  if (ending_)
-    return be_free();
-  tell(x);
+  if (heard.lost) {
+    running_.clear();
+    starting_.clear();
+    behind_.clear();
+    if (ending_)
+      return be_free();
+    tell(x);
+  }
+  start_those_behind();
   tell_who_runs();
 }
 
@@ -157,64 +151,21 @@ void standing_node_state::tell(const runtime::agent_answer& x) {
   tell(messages::agent_told{.answer = runtime::text_of(x)});
 }
 
-// The next agent's answers to this node's own adopt requests concern the launcher only when a
-// process has ended.
-bool standing_node_state::note(const runtime::agent_answer& x) {
+void standing_node_state::note(const runtime::agent_answer& x) {
   if (const auto* const started = std::get_if<runtime::process_started>(&x)) {
-    const bool anew = started->request != adoption;
-    if (anew)
-      killed_.erase(started->name);
+    killed_.erase(started->name);
     auto& it = running_[started->name];
     it.it = *started;
-    if (const auto asked = starting_.find(started->name); anew && asked != starting_.end()) {
+    if (const auto asked = starting_.find(started->name); asked != starting_.end()) {
       it.who = asked->second.who;
       starting_.erase(asked);
     }
-    return anew;
-  }
-  if (const auto* const died = std::get_if<runtime::process_died>(&x))
+  } else if (const auto* const died = std::get_if<runtime::process_died>(&x)) {
     running_.erase(died->name);
-  const auto* const refused = std::get_if<runtime::request_refused>(&x);
-  if (refused == nullptr)
-    return true;
-  if (refused->request != adoption) {
+  } else if (const auto* const refused = std::get_if<runtime::request_refused>(&x)) {
     std::erase_if(starting_,
                   [&](const auto& one) { return one.second.request == refused->request; });
-    return true;
   }
-  std::erase_if(running_, [this](const auto& one) {
-    const auto& it = one.second.it;
-    if (runtime::is_running(it.process))
-      return false;
-    tell(runtime::agent_answer(runtime::process_died{.name = it.name,
-                                                     .which = it.which,
-                                                     .process = it.process,
-                                                     .how = {.exit_code = {}, .unseen = true}}));
-    return true;
-  });
-  return false;
-}
-
-/// Returns false when no process is left to adopt, or no agent starts.
-bool standing_node_state::adopt_again() {
-  if (!settings_.outlived || running_.empty())
-    return false;
-  const auto all = running_;
-  runtime::log_warning("the host agent is gone; another one adopts its processes");
-  try {
-    for (const auto& [name, x] : all)
-      agent_->ask(runtime::adopt_process{adoption, name, x.it.which, x.it.process});
-  } catch (const runtime::error& failure) {
-    runtime::log_error("{}", failure.what());
-    running_.clear();
-    return false;
-  }
-  for (const auto& [name, what] : killed_)
-    if (all.contains(name))
-      agent_->ask(what);
-  if (ending_)
-    agent_->ask(runtime::end_agent{});
-  return true;
 }
 
 void standing_node_state::receive(const messages::shut_down& x) {

@@ -62,7 +62,6 @@ struct standing_node_settings {
   bool once = false;       ///< end after the first job
   std::function<void()> begins = {};  ///< called when it serves its first job
   std::vector<std::string> agent;     ///< as in launch_settings
-  bool outlived = false;
   std::function<std::vector<std::string>(const node_program&)> node;
   /// Command that continues a run from a copy of its folder, replacing the supervisor process of
   /// that incarnation. Empty: none.
@@ -112,9 +111,7 @@ class standing_node_state {
   bool is_from_launcher() const;
   void tell(messages::agent_told x);
   void tell(const runtime::agent_answer& x);
-  /// Returns false when the launcher does not need the message.
-  bool note(const runtime::agent_answer& x);
-  bool adopt_again();
+  void note(const runtime::agent_answer& x);
   bool is_being_killed(const std::string& name) const;
   void ask_to_start(const std::string& name);
   void start_those_behind();
@@ -136,7 +133,7 @@ class standing_node_state {
   /// requested to be killed.
   std::map<std::string, started> running_;
   std::map<std::string, messages::start_node> starting_;
-  std::map<std::string, runtime::signal_process> killed_;
+  std::map<std::string, runtime::incarnation> killed_;
   /// Starting processes that wait for the end of their predecessor, which is being killed: the
   /// agent runs one process per name.
   std::set<std::string> behind_;

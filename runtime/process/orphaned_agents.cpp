@@ -42,16 +42,6 @@ void ask_agent_to_end(const std::filesystem::path& run, milliseconds patience) {
   }
 }
 
-void kill_with_group(const process_id& x) {
-  try {
-    if (const auto it = running_process::find(x))
-      it->signal(SIGKILL);
-    kill_group(x);
-  } catch (const io_error& failure) {
-    log_warning("cannot kill process {}: {}", x.pid, failure.what());
-  }
-}
-
 /// Processes of the run among this process's children. Other children may come from the program
 /// before `exec`, or be orphans when this is a container's first process.
 class orphaned_agents {
@@ -90,6 +80,16 @@ class orphaned_agents {
 
 }  // namespace
 
+void kill_with_group(const process_id& x) {
+  try {
+    if (const auto it = running_process::find(x))
+      it->signal(SIGKILL);
+    kill_group(x);
+  } catch (const io_error& failure) {
+    log_warning("cannot kill process {}: {}", x.pid, failure.what());
+  }
+}
+
 void end_agents_of(const std::filesystem::path& run,
                    milliseconds patience,
                    milliseconds suspicion) {
@@ -112,17 +112,6 @@ void end_agents_of(const std::filesystem::path& run,
 void kill_parts_of(const std::filesystem::path& run) {
   for (const auto& one : processes_of_host(run))
     kill_with_group(one);
-}
-
-void end_parts_of(const std::filesystem::path& run, milliseconds within) {
-  const auto until = agents_clock::now() + within;
-  while (!processes_of_host(run).empty()) {
-    if (agents_clock::now() >= until)
-      return;
-    kill_parts_of(run);
-    ::poll(nullptr, 0, int(between_reaps.count()));
-  }
-  clean_after_agent(run, run_id_of(run));
 }
 
 }  // namespace troupe::runtime

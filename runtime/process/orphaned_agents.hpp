@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include "runtime/process/process_id.hpp"
+
 #include <chrono>
 #include <filesystem>
 
@@ -18,7 +20,7 @@ void end_agents_of(const std::filesystem::path& run,
 /// Kills each running process that an agent of this host has started for the run, with its group,
 /// and the agent itself. Only for the owner of the run's folder: a later run may use it.
 void kill_parts_of(const std::filesystem::path& run);
-/// Repeats that until none is left, for at most `within`, then removes what a killed agent leaves.
-void end_parts_of(const std::filesystem::path& run, std::chrono::milliseconds within);
+/// Kills that process, and what is left of its group. Logs a failure.
+void kill_with_group(const process_id& x);
 
 }  // namespace troupe::runtime

@@ -140,17 +140,6 @@ TEST_CASE("a process that died before it could be killed is reported with its ca
   CHECK(of<launch_action::start>(after).size() == 1);
 }
 
-TEST_CASE("an order while the agent ends waits for the next agent", "[actors]") {
-  launching it;
-  const auto which = it.stand(0);
-  it.machine.agent_ends(0);
-  it.machine.died(0, which, "killed by SIGKILL");
-  CHECK(it.machine.wanted(0, in(1, 2)).empty());
-  const auto after = of<launch_action::start>(it.machine.agent_gone(0, "it has ended"));
-  REQUIRE(after.size() == 1);
-  CHECK(after[0].who.process == 0);
-}
-
 TEST_CASE("a process that does not join in time is killed and started again", "[actors]") {
   launching it;
   const auto which = it.start(it.machine.wanted(0, in(1)), 101);

@@ -27,7 +27,7 @@ TEST_CASE("with one agent per place, the end of an agent affects its place only"
 }
 
 TEST_CASE("after the loss of its host a place continues on the first living spare", "[actors]") {
-  launching it{.machine = launch_machine{{0, 1}, home, false, 2}};
+  launching it{.machine = launch_machine{{0, 1}, home, 2}};
   it.stand(0);
   it.stand(1);
   CHECK(it.machine.host_gone(2, "the first spare is gone").empty());
@@ -56,7 +56,7 @@ TEST_CASE("after the loss of its host a place continues on the first living spar
 }
 
 TEST_CASE("PROCESS-1: processes on a host that was cut off are refused", "[actors]") {
-  launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
+  launching it{.machine = launch_machine{{0, 1}, home, 1}};
   it.stand(0);
   const auto which = it.stand(1);
   it.machine.host_gone(1, "the node is gone");
@@ -106,7 +106,7 @@ namespace {
 launching with_two_places_each(std::vector<runtime::host_slots> hosts = {}) {
   if (hosts.empty())
     hosts.resize(4, {.slots = 2});
-  launching out{.machine = launch_machine{{0, 0, 1, 1}, home, false, 2, std::move(hosts)}};
+  launching out{.machine = launch_machine{{0, 0, 1, 1}, home, 2, std::move(hosts)}};
   for (const int p : {0, 1, 2, 3})
     out.stand(p);
   return out;
@@ -148,8 +148,7 @@ TEST_CASE("without spares the places of a lost host return to it", "[actors]") {
 }
 
 TEST_CASE("places stay on hosts with unequal slots", "[actors]") {
-  launching it{.machine
-               = launch_machine{{0, 1, 1, 1}, home, false, 0, {{.slots = 1}, {.slots = 3}}}};
+  launching it{.machine = launch_machine{{0, 1, 1, 1}, home, 0, {{.slots = 1}, {.slots = 3}}}};
   for (const int p : {0, 1, 2})
     it.stand(p);
   const auto asked = it.machine.wanted(3, in(1));
@@ -251,7 +250,7 @@ TEST_CASE("an offer to move is withdrawn when that host is lost again", "[actors
 }
 
 TEST_CASE("a host that comes back counts as a spare", "[actors]") {
-  launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
+  launching it{.machine = launch_machine{{0, 1}, home, 1}};
   it.stand(0);
   it.stand(1);
   it.machine.host_gone(1, "the node is gone");
@@ -274,7 +273,7 @@ TEST_CASE("if both hosts refuse before any process was ready the launcher ends",
 }
 
 TEST_CASE("a place that cannot run on one host moves to another", "[actors]") {
-  launching it{.machine = launch_machine{{0, 1}, home, false, 2}};
+  launching it{.machine = launch_machine{{0, 1}, home, 2}};
   it.stand(0);
   it.stand(1);
   it.machine.host_gone(1, "the node is gone");
@@ -304,7 +303,7 @@ TEST_CASE("a place that cannot run on one host moves to another", "[actors]") {
 }
 
 TEST_CASE("a place with wrong bits moves to another host and does not return", "[actors]") {
-  launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
+  launching it{.machine = launch_machine{{0, 1}, home, 1}};
   it.stand(0);
   const auto which = it.stand(1);
   const auto left = it.machine.wanted(1, in(1, 2), true);
@@ -335,8 +334,8 @@ TEST_CASE("a successor does not move a place back to a host with wrong bits", "[
     if (knows)
       it.machine.avoid(1, 1);
     it.machine.avoid(1, 7);  // of another run
-    it.machine.take_over({.who = {0, 1}, .agent = 0, .which = 1, .pid = 101, .watched = true});
-    it.machine.take_over({.who = {1, 2}, .agent = 0, .which = 2, .pid = 202, .watched = true});
+    it.machine.take_over({.who = {0, 1}, .agent = 0, .which = 1, .pid = 101});
+    it.machine.take_over({.who = {1, 2}, .agent = 0, .which = 2, .pid = 202});
     it.machine.wanted(0, in(2));
     it.machine.wanted(1, in(2));
     it.come({0, 1}, 101);
@@ -351,10 +350,10 @@ TEST_CASE("a successor does not move a place back to a host with wrong bits", "[
 }
 
 TEST_CASE("a successor moves a place that is still on a host with wrong bits", "[actors]") {
-  launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
+  launching it{.machine = launch_machine{{0, 1}, home, 1}};
   it.machine.avoid(1, 1);
-  it.machine.take_over({.who = {0, 1}, .agent = 0, .which = 1, .pid = 101, .watched = true});
-  it.machine.take_over({.who = {1, 1}, .agent = 1, .which = 1, .pid = 201, .watched = true});
+  it.machine.take_over({.who = {0, 1}, .agent = 0, .which = 1, .pid = 101});
+  it.machine.take_over({.who = {1, 1}, .agent = 1, .which = 1, .pid = 201});
   it.machine.wanted(0, in(2));
   it.machine.wanted(1, in(2));
   it.come({0, 1}, 101);
@@ -379,7 +378,7 @@ TEST_CASE("with one host, a place with wrong bits restarts on it", "[actors]") {
 
 TEST_CASE("a host that refuses at the start refuses the run, even as a spare", "[actors]") {
   for (const int host : {1, 2}) {
-    launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
+    launching it{.machine = launch_machine{{0, 1}, home, 1}};
     const auto asked = it.machine.wanted(0, in(1));
     const auto refusals = of<launch_action::refuse>(it.machine.host_refuses(host, "it is busy"));
     REQUIRE(refusals.size() == 1);
@@ -400,7 +399,7 @@ TEST_CASE("a host that refuses at the start refuses the run, even as a spare", "
 }
 
 TEST_CASE("a spare with a late refusal counts as a lost host", "[actors]") {
-  launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
+  launching it{.machine = launch_machine{{0, 1}, home, 1}};
   it.stand(0);
   it.stand(1);
   CHECK(it.machine.host_refuses(2, "it is busy").empty());
@@ -409,7 +408,7 @@ TEST_CASE("a spare with a late refusal counts as a lost host", "[actors]") {
 }
 
 TEST_CASE("the launcher ends with the agents of all hosts", "[actors]") {
-  launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
+  launching it{.machine = launch_machine{{0, 1}, home, 1}};
   const auto which = it.stand(0);
   it.machine.host_gone(1, "the node is gone");
   it.machine.over();
@@ -422,8 +421,8 @@ TEST_CASE("the launcher ends with the agents of all hosts", "[actors]") {
 }
 
 TEST_CASE("a successor finds moved places, and moves a place without its host", "[actors]") {
-  launching it{.machine = launch_machine{{0, 1}, home, false, 1}};
-  it.machine.take_over({.who = {0, 4}, .agent = 2, .which = 7, .pid = 104, .watched = true});
+  launching it{.machine = launch_machine{{0, 1}, home, 1}};
+  it.machine.take_over({.who = {0, 4}, .agent = 2, .which = 7, .pid = 104});
   it.machine.take_over({.who = {1, 3}, .agent = 1});
   CHECK(it.machine.agent_of(0) == 2);
   CHECK(it.machine.host_refuses(1, "it cannot be reached").empty());  // the run began long ago

@@ -100,10 +100,8 @@ struct launched {
         .run = folder.path(),
         .agent = {player, runtime::agent_word, "run", folder.path().string(), "10000"},
         .node = [whole](const actors::node_program&) { return whole; }};
-    if (succeeded) {
-      settings.outlived = true;
+    if (succeeded)
       settings.successor = {"/bin/true"};
-    }
     nodes.emplace(*system, standing, whole);
     for (int n = 0; n < standing; ++n)
       settings.standing.push_back({"host-" + std::to_string(n) + ":7000"});

@@ -61,6 +61,26 @@ TEST_CASE("a process runs, dies, and is replaced", "[actors]") {
              ContainsSubstring("PROCESS-1"));
 }
 
+TEST_CASE("after the death of the host agent the next one detects the death of a process",
+          "[actors]") {
+  launched it(sleeps);
+  it.want();
+  const auto first = it.stand(1);
+  const auto agent = runtime::running_agent(it.folder);
+  REQUIRE(agent);
+  REQUIRE(::kill(agent->pid, SIGKILL) == 0);
+  REQUIRE(tests::soon([&] {
+    const auto now = runtime::running_agent(it.folder);
+    return now && now != agent;
+  }));
+  REQUIRE(::kill(pid_t(first), SIGKILL) == 0);
+  const auto died = it.told<messages::process_died>();
+  REQUIRE(died);
+  CHECK_THAT(died->how, ContainsSubstring("its end was not seen"));
+  it.want(2);
+  it.stand(2);
+}
+
 TEST_CASE("after the loss of its host a process continues on a spare, then beside another one",
           "[actors]") {
   launched it(sleeps, 3);

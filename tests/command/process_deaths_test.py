@@ -195,7 +195,7 @@ def check_agent_killed(folder):
 
 
 def check_without_recovery(folder):
-    """With --recovery off a death ends the run early and in order, with that cause."""
+    """With --recovery off a death ends the run early and in order, with that cause. An agent takes its nodes along."""
     save = folder / "save"
     one = job(folder, *PIPELINE, "--train-iters", 100000, "--recovery", "off", "--save", save, "--save-interval", 5)
     one.reaches(12)
@@ -208,6 +208,14 @@ def check_without_recovery(folder):
     if newest < 5:
         raise one.fails(f"the newest checkpoint is {newest}")
     works("checkpoint", "verify", save / f"iter_{newest:07}")
+    one = job(folder, *ENDLESS, "--recovery", "off")
+    one.reaches(5)
+    agent, = one.processes("agent")
+    os.kill(agent["pid"], signal.SIGKILL)
+    one.ends(3)
+    told = one.status()["ended"]["reason"]
+    if "process:" not in told:
+        raise one.fails(f"the cause of an agent's death is {told!r}")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/process/host_agent.hpp"
+#include "runtime/process/host_parts.hpp"
 #include "runtime/process/orphaned_agents.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/process/segments.hpp"
@@ -85,7 +86,10 @@ struct led_run {
   }
   ~led_run() {
     leader.reset();
-    end_parts_of(run.path(), long_enough);
+    soon([&] {
+      kill_parts_of(run.path());
+      return processes_of_host(run.path()).empty();
+    });
     ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   }
   /// Kills the agent only; the leader starts another one.
@@ -214,10 +218,10 @@ TEST_CASE("an agent is ended with all parts of its run, also those that it does 
   // Left by an agent that was killed while it wrote: a successor starts one when its own is killed.
   for (const auto* const name : {".json.partial", ".succession.partial"})
     write_text(run.processes() / (agent_name() + name), "");
-  end_parts_of(run.path(), long_enough);
-  CHECK(second.wait(std::chrono::milliseconds(0)));
-  CHECK(is_gone(unknown.pid));
-  CHECK(is_gone(known.pid));
+  kill_parts_of(run.path());
+  CHECK(second.wait(long_enough)->signal == SIGKILL);
+  CHECK(soon([&] { return is_gone(unknown.pid) && is_gone(known.pid); }));
+  end_agents_of(run.path(), {}, {});  // nothing is left to end, so it only cleans up
   nothing_is_left_of(run);
 }
 
