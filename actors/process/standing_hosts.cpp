@@ -19,7 +19,6 @@
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
-#include <limits>
 #include <utility>
 #include <variant>
 
@@ -42,8 +41,6 @@ std::string newest_address(const std::string& name, const std::string& before) {
   }
 }
 
-/// Number of a request without an awaited answer.
-constexpr std::uint64_t no_request = std::numeric_limits<std::uint64_t>::max();
 /// Maximum pause between searches for a lost node, in failure-detector timeouts; the pause doubles
 /// each time.
 constexpr int longest_search = 16;
@@ -403,7 +400,8 @@ class other_hosts final : public launch_sites {
       return has_answered(number);
     }
     for (const auto& one : x.running)  // other processes have their places
-      path_->send(self_, it.node, messages::kill_node{no_request, one.who.process, one.which});
+      path_->send(
+          self_, it.node, messages::kill_node{messages::no_request, one.who.process, one.which});
     for (const auto& order : std::exchange(it.waiting, {}))
       path_->send(self_, it.node, order);
     if (it.is_looked_for)
@@ -452,7 +450,8 @@ class other_hosts final : public launch_sites {
       for (const auto& it : x.running)
         if (const auto& in = all[std::size_t(it.who.process)];
             in.who != it.who || in.agent != int(&x - hosts_.data()))
-          path_->send(self_, x.node, messages::kill_node{no_request, it.who.process, it.which});
+          path_->send(
+              self_, x.node, messages::kill_node{messages::no_request, it.who.process, it.which});
   }
 
   messages::launcher_actor::pointer self_;

@@ -26,6 +26,7 @@
 #include "messages/protocol/handles.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,9 @@ struct start_node {
   std::uint64_t request = 0;  ///< repeated in the agent's answer
   process_name who = {};
 };
+
+/// Number of a request without an awaited answer: the largest that an agent can read.
+inline constexpr auto no_request = std::uint64_t(std::numeric_limits<std::int64_t>::max());
 
 struct kill_node {
   std::uint64_t request = 0;
