@@ -97,7 +97,6 @@ class node_process {
   }
 
   messages::admitted ask_for_job() {
-    const auto me = runtime::this_process();
     std::optional<messages::admitted> out;
     caf::error refusal;
     (*self_)
@@ -106,8 +105,7 @@ class node_process {
                   messages::join{.who = settings_.who,
                                  .program = runtime::version_text(),
                                  .host = runtime::host_name(),
-                                 .pid = me.pid,
-                                 .start_time = me.start_time})
+                                 .pid = runtime::this_process().pid})
         .receive([&](const messages::admitted& x) { out = x; },
                  [&](const caf::error& failure) { refusal = failure; });
     if (out)

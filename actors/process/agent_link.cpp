@@ -132,11 +132,9 @@ std::vector<runtime::known_process> agent_link::take_over(
   }
   if (!agent_)
     start();
-  for (const auto& x : out) {
-    starts_[x.name] = x.which;
+  for (const auto& x : out)
     if (!x.ended && x.process != runtime::this_process())  // this one ends by itself
       running_[x.name] = {.name = x.name, .which = x.which, .process = x.process};
-  }
   for (const auto& x : running)
     if (!running_.contains(x.name)) {
       adopt(running_[x.name] = x, first_adoption + adoptions_++);
@@ -214,7 +212,6 @@ agent_link::heard agent_link::hear(const messages::agent_told& x) {
       kill_everybody();
     }
   running_.clear();
-  starts_.clear();
   asked_.clear();
   adopted_.clear();
   ends_ = false;
@@ -224,7 +221,6 @@ agent_link::heard agent_link::hear(const messages::agent_told& x) {
 std::vector<runtime::agent_answer> agent_link::note(runtime::agent_answer x) {
   if (const auto* const started = std::get_if<runtime::process_started>(&x)) {
     running_[started->name] = *started;
-    starts_[started->name] = started->which;
     adopted_.erase(started->request);
     asked_.erase(started->request);
     if (started->request >= first_adoption)
@@ -280,9 +276,8 @@ void agent_link::repeat(const runtime::agent_request& x) {
   if (const auto line = start ? runtime::read_part_line(start->command) : std::nullopt)
     for (const auto& part : runtime::parts_of_host(run_))
       if (part.name == line->name && part.incarnation == line->incarnation)
-        return adopt(
-            {.name = start->name, .which = starts_[start->name] + 1, .process = part.process},
-            start->request);
+        return adopt({.name = start->name, .which = start->which, .process = part.process},
+                     start->request);
   send(x);
 }
 

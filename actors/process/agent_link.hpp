@@ -63,6 +63,8 @@ class agent_link {
   /// end_agent the link owes no successor.
   void ask(const runtime::agent_request& what);
   bool is_there() const { return agent_ != nullptr; }
+  /// The processes that run, as far as `hear` was told, by name.
+  const std::map<std::string, runtime::process_started>& running() const { return running_; }
   /// Handles a message of the listener; those of earlier agents change nothing.
   heard hear(const messages::agent_told& x);
   /// Kills only the agent; does nothing when there is none.
@@ -88,8 +90,7 @@ class agent_link {
   std::uint64_t agents_ = 0;  ///< number of agents started or taken over
   int ended_ = 0;             ///< agents in a row that ended without a message
   bool ends_ = false;         ///< end_agent was asked for
-  std::map<std::string, runtime::process_started> running_;    ///< by name
-  std::map<std::string, runtime::incarnation> starts_;         ///< the newest of each name
+  std::map<std::string, runtime::process_started> running_;
   std::map<std::uint64_t, runtime::agent_request> asked_;      ///< starts and signals, unanswered
   std::map<std::uint64_t, runtime::process_started> adopted_;  ///< unanswered, by request
   std::uint64_t adoptions_ = 0;

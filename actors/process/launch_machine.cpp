@@ -108,10 +108,10 @@ void launch_machine::launch(one& x, launch_actions& out) {
 
 void launch_machine::kill(one& x, launch_actions& out) {
   x.is = phase::ending;
-  if (x.which == 0)
-    return;  // killed when the agent has reported its incarnation
+  if (x.pid == 0)
+    return;  // killed when the agent has reported its start
   x.kill_request = ++requests_;
-  out.emplace_back(act::kill{x.kill_request, x.who.process, x.which, x.agent});
+  out.emplace_back(act::kill{x.kill_request, x.who, x.agent});
 }
 
 // Handles a failure before the process stood.
@@ -133,7 +133,7 @@ void launch_machine::refuse(one& x, const std::string& why, launch_actions& out)
     out.emplace_back(act::refuse{x.who, why, x.agent});
 }
 
-std::string launch_machine::joins(name who, std::int64_t pid, std::uint64_t start_time) {
+std::string launch_machine::joins(name who, std::int64_t pid) {
   auto* const x = find(who);
   if (x == nullptr || x->is != phase::starting || (x->joined != 0 && x->joined != pid)
       || (x->pid != 0 && x->pid != pid))
@@ -143,7 +143,6 @@ std::string launch_machine::joins(name who, std::int64_t pid, std::uint64_t star
         who.incarnation,
         who.process);
   x->joined = pid;
-  x->start_time = start_time;
   return {};
 }
 
@@ -175,7 +174,7 @@ launch_actions launch_machine::late(name who, const std::string& why) {
   auto* const x = find(who);
   if (x == nullptr || x->is != phase::starting)
     return out;
-  if (x->which == 0) {  // the agent does not answer, or is not there yet
+  if (x->pid == 0) {  // the agent does not answer, or is not there yet
     if (++x->times_late < most_failed_starts) {
       out.emplace_back(act::kill_agent{x->agent});
       out.emplace_back(act::expect{x->who});
@@ -190,17 +189,12 @@ launch_actions launch_machine::late(name who, const std::string& why) {
   return out;
 }
 
-launch_actions launch_machine::started(std::uint64_t request,
-                                       std::uint64_t which,
-                                       std::int64_t pid,
-                                       std::uint64_t start_time) {
+launch_actions launch_machine::started(std::uint64_t request, std::int64_t pid) {
   launch_actions out;
   for (auto& x : all_) {
     if (x.is == phase::none || x.start_request != request)
       continue;
-    x.which = which;
     x.pid = pid;
-    x.start_time = start_time;
     const bool is_another = x.joined != 0 && x.joined != pid;
     if (is_another)
       fail(x,
@@ -219,7 +213,7 @@ launch_actions launch_machine::refused(std::uint64_t request, const std::string&
   for (auto& x : all_)
     if (x.is == phase::none) {
       continue;
-    } else if (x.start_request == request && x.which == 0) {
+    } else if (x.start_request == request && x.pid == 0) {
       const bool ends = x.is == phase::ending;
       x.is = phase::none;
       if (over_ > 0)
@@ -241,13 +235,10 @@ launch_actions launch_machine::signalled(std::uint64_t request) {
   return {};
 }
 
-launch_actions launch_machine::died(int process, std::uint64_t which, const std::string& how) {
+launch_actions launch_machine::died(name who, const std::string& how) {
   launch_actions out;
-  if (!is_process(process))
-    return out;
-  auto& x = all_[std::size_t(process)];
-  if (x.is != phase::none && x.which == which)
-    lose(x, how, out);
+  if (auto* const x = find(who))
+    lose(*x, how, out);
   return out;
 }
 

@@ -41,8 +41,7 @@ struct start {
 };
 struct kill {
   std::uint64_t request = 0;
-  int process = 0;
-  std::uint64_t which = 0;  ///< the agent's number of its incarnation
+  messages::process_name who = {};
   int agent = 0;
 };
 struct end_agent {
@@ -133,9 +132,7 @@ using launch_actions = std::vector<std::variant<launch_action::start,
 struct filled_place {
   messages::process_name who = {};  ///< newest incarnation started there
   int agent = 0;
-  std::uint64_t which = 0;  ///< the agent's number of its incarnation
-  std::int64_t pid = 0;     ///< 0: it does not run
-  std::uint64_t start_time = 0;
+  std::int64_t pid = 0;  ///< 0: it does not run
 };
 
 /// One thread.
@@ -171,7 +168,7 @@ class launch_machine {
   // Events from processes:
 
   /// Why this incarnation may not take part; empty: it may.
-  std::string joins(name who, std::int64_t pid, std::uint64_t start_time = 0);
+  std::string joins(name who, std::int64_t pid);
   launch_actions present(name who);
   launch_actions withdrawn(name who, const std::string& why);
   /// The process has stopped reporting, or did not join in time.
@@ -179,13 +176,10 @@ class launch_machine {
 
   // Events from host agents:
 
-  launch_actions started(std::uint64_t request,
-                         std::uint64_t which,
-                         std::int64_t pid,
-                         std::uint64_t start_time = 0);
+  launch_actions started(std::uint64_t request, std::int64_t pid);
   launch_actions refused(std::uint64_t request, const std::string& why);
   launch_actions signalled(std::uint64_t request);
-  launch_actions died(int process, std::uint64_t which, const std::string& how);
+  launch_actions died(name who, const std::string& how);
   /// The agent is gone and was not replaced; its processes have ended with it.
   launch_actions agent_gone(int agent, const std::string& why);
 
@@ -225,9 +219,7 @@ class launch_machine {
     phase is = phase::none;
     runtime::generation_id asked = {};  ///< generation of the newest request; 0: none
     std::uint64_t start_request = 0, kill_request = 0;
-    std::uint64_t which = 0;  ///< the agent's number of its incarnation; 0: not known yet
-    std::int64_t pid = 0, joined = 0;
-    std::uint64_t start_time = 0;  ///< of the process with that pid
+    std::int64_t pid = 0, joined = 0;  ///< as the agent and the process told; 0: not yet
     bool present = false;
     bool lived = false;   ///< started by an earlier launcher
     bool killed = false;  ///< by the agent, on request

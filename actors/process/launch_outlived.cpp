@@ -17,9 +17,7 @@ launch_actions launch_machine::take_over(const filled_place& before) {
   if (before.pid == 0)
     return out;
   x.is = phase::starting;
-  x.which = before.which;
   x.pid = before.pid;
-  x.start_time = before.start_time;
   x.lived = true;
   out.emplace_back(act::expect{x.who});
   return out;

@@ -50,12 +50,14 @@ class this_host final : public launch_sites {
     agent_.ask(runtime::start_process{
         .request = x.request,
         .name = agent_name_of(x.who.process),
+        .which = x.who.incarnation,
         .command = settings_.node({x.who.process, x.who.incarnation, settings_.address, port_}),
         .environment = {},
         .output = log_file(x.who.process)});
   }
   void kill(const launch_action::kill& x) override {
-    agent_.ask(runtime::signal_process{x.request, agent_name_of(x.process), x.which, SIGKILL});
+    agent_.ask(runtime::signal_process{
+        x.request, agent_name_of(x.who.process), x.who.incarnation, SIGKILL});
   }
   bool end_agent(int) override {
     if (!agent_.is_there())
@@ -77,11 +79,10 @@ class this_host final : public launch_sites {
     return folder_.log_of(agent_name_of(process));
   }
 
-  // The agent knows the processes it started, but not their incarnations in the run. The run's
-  // folder knows each process that has stood, also when the agent is new.
+  // The agent knows the processes that it started. The run's folder knows each process that has
+  // stood, also when the agent is new.
   void take_over() {
     std::map<int, filled_place> all;
-    std::map<int, std::int64_t> stood;  ///< pid of the last process that stood there
     std::vector<runtime::process_started> running;
     const auto at = [&all](int process) -> filled_place& {
       auto& x = all[process];
@@ -92,10 +93,7 @@ class this_host final : public launch_sites {
       const int process = process_of(one.entry.name);
       if (process < 0)
         continue;
-      auto& x = at(process);
-      x.who.incarnation = std::uint32_t(one.entry.incarnation);
-      x.which = one.entry.incarnation;
-      stood[process] = one.entry.process.pid;
+      at(process).who.incarnation = std::uint32_t(one.entry.incarnation);
       if (one.runs.value_or(false))
         running.push_back(
             {.name = one.entry.name, .which = one.entry.incarnation, .process = one.entry.process});
@@ -105,12 +103,8 @@ class this_host final : public launch_sites {
       if (process < 0)
         continue;
       auto& x = at(process);
-      const auto before = stood.find(process);
-      if (before == stood.end() || before->second != one.process.pid)  // it has not stood yet
-        x.who.incarnation = std::max(x.who.incarnation + 1, std::uint32_t(one.which));
-      x.which = one.which;
+      x.who.incarnation = std::max(x.who.incarnation, std::uint32_t(one.which));
       x.pid = one.ended ? 0 : one.process.pid;
-      x.start_time = one.process.start_time;
     }
     for (auto& [process, x] : all)
       filled_.push_back(x);

@@ -114,7 +114,7 @@ caf::expected<messages::admitted> launcher_state::admit(const messages::join& x,
     carry_out(machine_->withdrawn(x.who, why));
     return refused(std::move(why));
   }
-  if (auto why = machine_->joins(x.who, x.pid, x.start_time); !why.empty())
+  if (auto why = machine_->joins(x.who, x.pid); !why.empty())
     return refused(std::move(why));
   auto& it = known_[x.who];
   it.host = x.host;
@@ -158,7 +158,7 @@ void launcher_state::receive(const messages::agent_told& x) {
 }
 
 void launcher_state::take(int, const runtime::process_started& x) {
-  carry_out(machine_->started(x.request, x.which, x.process.pid, x.process.start_time));
+  carry_out(machine_->started(x.request, x.process.pid));
 }
 
 void launcher_state::take(int, const runtime::process_signalled& x) {
@@ -169,7 +169,7 @@ void launcher_state::take(int, const runtime::process_signalled& x) {
 void launcher_state::take(int host, const runtime::process_died& x) {
   const int process = process_of(x.name);
   if (process >= 0 && machine_->agent_of(process) == host)
-    carry_out(machine_->died(process, x.which, runtime::text_of(x.how)));
+    carry_out(machine_->died({process, std::uint32_t(x.which)}, runtime::text_of(x.how)));
 }
 
 void launcher_state::take(int, const runtime::request_refused& x) {

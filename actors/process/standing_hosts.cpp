@@ -107,11 +107,7 @@ class other_hosts final : public launch_sites {
         auto& x = out[std::size_t(it.who.process)];
         if (it.who.incarnation < x.who.incarnation)
           continue;
-        x = {.who = it.who,
-             .agent = int(h),
-             .which = it.which,
-             .pid = it.pid,
-             .start_time = it.start_time};
+        x = {.who = it.who, .agent = int(h), .pid = it.pid};
       }
     return out;
   }
@@ -146,7 +142,7 @@ class other_hosts final : public launch_sites {
   }
   void kill(const launch_action::kill& x) override {
     if (const auto& to = at(x.agent).node)
-      path_->send(self_, to, messages::kill_node{x.request, x.process, x.which});
+      path_->send(self_, to, messages::kill_node{x.request, x.who});
   }
   bool end_agent(int agent) override {
     if (!at(agent).node)
@@ -185,7 +181,7 @@ class other_hosts final : public launch_sites {
                                  : agent_link::heard{};
     if (const auto* const died = std::get_if<runtime::process_died>(&answer))
       std::erase_if(at(x.host).running, [died](const auto& it) {
-        return agent_name_of(it.who.process) == died->name && it.which == died->which;
+        return agent_name_of(it.who.process) == died->name && it.who.incarnation == died->which;
       });
     return {};  // an answer to the previous launcher
   }
@@ -400,8 +396,7 @@ class other_hosts final : public launch_sites {
       return has_answered(number);
     }
     for (const auto& one : x.running)  // other processes have their places
-      path_->send(
-          self_, it.node, messages::kill_node{messages::no_request, one.who.process, one.which});
+      path_->send(self_, it.node, messages::kill_node{messages::no_request, one.who});
     for (const auto& order : std::exchange(it.waiting, {}))
       path_->send(self_, it.node, order);
     if (it.is_looked_for)
@@ -450,8 +445,7 @@ class other_hosts final : public launch_sites {
       for (const auto& it : x.running)
         if (const auto& in = all[std::size_t(it.who.process)];
             in.who != it.who || in.agent != int(&x - hosts_.data()))
-          path_->send(
-              self_, x.node, messages::kill_node{messages::no_request, it.who.process, it.which});
+          path_->send(self_, x.node, messages::kill_node{messages::no_request, it.who});
   }
 
   messages::launcher_actor::pointer self_;

@@ -158,8 +158,9 @@ void standing_node_state::tell_who_runs() {
   if (!taken_over_ || !starting_.empty())
     return;
   messages::serving out{.host = runtime::host_name(), .run = settings_.run.string()};
-  for (const auto& [name, x] : running_)
-    out.running.push_back({x.who, x.it.which, x.it.process.pid, x.it.process.start_time});
+  for (const auto& [name, x] : agent_->running())
+    out.running.push_back(
+        {{process_of(name), std::uint32_t(x.which)}, x.process.pid, x.process.start_time});
   std::exchange(taken_over_, std::nullopt)->deliver(std::move(out));
 }
 
@@ -205,7 +206,6 @@ void standing_node_state::end_job() {
 // The launcher waits for this message and may then start its next run.
 void standing_node_state::be_free() {
   const auto before = std::exchange(job_, std::nullopt);
-  running_.clear();
   starting_.clear();
   behind_.clear();
   killed_.clear();

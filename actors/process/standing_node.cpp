@@ -61,10 +61,10 @@ void standing_node_state::receive(const messages::start_node& x) {
 }
 
 bool standing_node_state::is_being_killed(const std::string& name) const {
-  const auto runs = running_.find(name);
+  const auto runs = agent_->running().find(name);
   const auto killed = killed_.find(name);
-  return runs != running_.end() && killed != killed_.end()
-         && killed->second == runs->second.it.which;
+  return runs != agent_->running().end() && killed != killed_.end()
+         && killed->second == runs->second.which;
 }
 
 void standing_node_state::ask_to_start(const std::string& name) {
@@ -76,6 +76,7 @@ void standing_node_state::ask_to_start(const std::string& name) {
     agent_->ask(runtime::start_process{
         .request = x.request,
         .name = name,
+        .which = x.who.incarnation,
         .command = settings_.node({x.who.process, x.who.incarnation, job_->address, job_->port}),
         .environment = {},
         .output = runtime::run_folder::open(settings_.run).log_of(name)});
@@ -101,7 +102,8 @@ void standing_node_state::start_those_behind() {
 void standing_node_state::receive(const messages::kill_node& x) {
   if (!is_from_launcher() || !agent_->is_there())
     return;
-  const runtime::signal_process what{x.request, agent_name_of(x.process), x.which, SIGKILL};
+  const runtime::signal_process what{
+      x.request, agent_name_of(x.who.process), x.who.incarnation, SIGKILL};
   killed_[what.name] = what.which;
   agent_->ask(what);
 }
@@ -136,7 +138,6 @@ void standing_node_state::receive(const messages::agent_told& x) {
     tell(answer);
   }
   if (heard.lost) {
-    running_.clear();
     starting_.clear();
     behind_.clear();
     if (ending_)
@@ -154,14 +155,7 @@ void standing_node_state::tell(const runtime::agent_answer& x) {
 void standing_node_state::note(const runtime::agent_answer& x) {
   if (const auto* const started = std::get_if<runtime::process_started>(&x)) {
     killed_.erase(started->name);
-    auto& it = running_[started->name];
-    it.it = *started;
-    if (const auto asked = starting_.find(started->name); asked != starting_.end()) {
-      it.who = asked->second.who;
-      starting_.erase(asked);
-    }
-  } else if (const auto* const died = std::get_if<runtime::process_died>(&x)) {
-    running_.erase(died->name);
+    starting_.erase(started->name);
   } else if (const auto* const refused = std::get_if<runtime::request_refused>(&x)) {
     std::erase_if(starting_,
                   [&](const auto& one) { return one.second.request == refused->request; });

@@ -90,11 +90,6 @@ class standing_node_state {
   void receive(const messages::shut_down& x);
 
  private:
-  struct started {
-    runtime::process_started it;
-    messages::process_name who = {};
-  };
-
   std::chrono::milliseconds patience() const;
   /// Why it does not serve that launcher, ever or at the moment; empty: it does.
   std::string unfit_for(const messages::serve& x) const;
@@ -129,9 +124,8 @@ class standing_node_state {
   standing_node_settings settings_;
   std::shared_ptr<const message_path> path_;
   std::unique_ptr<agent_link> agent_;
-  /// Processes of the agent by its names: running, requested but not reported as started, and
-  /// requested to be killed.
-  std::map<std::string, started> running_;
+  /// Processes of the agent by its names: requested but not reported as started, and requested to
+  /// be killed.
   std::map<std::string, messages::start_node> starting_;
   std::map<std::string, runtime::incarnation> killed_;
   /// Starting processes that wait for the end of their predecessor, which is being killed: the

@@ -27,7 +27,7 @@
 namespace troupe::messages {
 
 /// Increase it if a process of an older build would misunderstand this one.
-inline constexpr std::uint32_t process_protocol = 6;
+inline constexpr std::uint32_t process_protocol = 7;
 
 /// A process that hosts ranks: its place in the job and its incarnation.
 struct process_name {
@@ -46,7 +46,6 @@ struct join {
   std::string program = {};  ///< version_text
   std::string host = {};     ///< host name
   std::int64_t pid = 0;
-  std::uint64_t start_time = 0;  ///< of that pid; see runtime/process/process_id.hpp
 };
 
 struct admitted {

@@ -51,7 +51,6 @@ struct serve {
 /// A process that a standing node has started for the job.
 struct standing_process {
   process_name who = {};
-  std::uint64_t which = 0;  ///< incarnation at the agent
   std::int64_t pid = 0;
   std::uint64_t start_time = 0;
 };
@@ -73,8 +72,7 @@ inline constexpr auto no_request = std::uint64_t(std::numeric_limits<std::int64_
 
 struct kill_node {
   std::uint64_t request = 0;
-  int process = 0;
-  std::uint64_t which = 0;  ///< incarnation at the agent
+  process_name who = {};
 };
 
 struct kill_agent {

@@ -43,8 +43,7 @@ void put_program(json& out, const Request& x) {
 }
 
 json json_of(const start_process& x) {
-  auto out = message("start", x.request);
-  out["name"] = x.name;
+  auto out = named(message("start", x.request), x.name, x.which);
   put_program(out, x);
   return out;
 }
@@ -191,6 +190,7 @@ start_process read_start(const reading& x) {
   start_process out;
   out.request = x.request();
   out.name = x.name(x.of);
+  out.which = x.which(x.of);
   read_program(x, out);
   return out;
 }

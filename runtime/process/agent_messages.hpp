@@ -16,16 +16,17 @@
 namespace troupe::runtime {
 
 /// Increased when an older agent would misunderstand a message. Other versions are refused.
-constexpr std::int64_t agent_protocol = 1;
+constexpr std::int64_t agent_protocol = 2;
 
-/// Number of a start of the process with that name; the agent counts from 1.
+/// Number of a start of the process with that name, from 1. Later starts have higher numbers.
 using incarnation = std::uint64_t;
 
 // --- requests; `request` is the sender's number and comes back in the answer --------------------
 
 struct start_process {
   std::uint64_t request = 0;
-  std::string name;                      ///< unique in this agent; see is_process_name
+  std::string name;  ///< unique in this agent; see is_process_name
+  incarnation which = 1;
   std::vector<std::string> command;      ///< the program's path, then its arguments
   std::vector<std::string> environment;  ///< NAME=VALUE, added to the agent's environment
   std::filesystem::path output;          ///< see child_program
@@ -51,7 +52,7 @@ struct list_processes {
 struct adopt_process {
   std::uint64_t request = 0;
   std::string name;
-  incarnation which = 0;  ///< the next start of this name gets the next number
+  incarnation which = 0;
   process_id process;
   bool operator==(const adopt_process&) const = default;
 };

@@ -62,7 +62,7 @@ agent_actions agent_state::left(peer_id who, time now) {
 
 std::string agent_state::why_no_more(const std::string& name) const {
   const auto found = known_.find(name);
-  if (found != known_.end() && found->second.which > 0 && !found->second.ended)
+  if (found != known_.end() && !found->second.ended)
     return fmt::format("'{}' runs already, as process {}", name, found->second.process.pid);
   if (found == known_.end() && known_.size() >= settings_.most_names)
     return fmt::format("there are {} names already, the maximum; reuse one of them",
@@ -70,17 +70,24 @@ std::string agent_state::why_no_more(const std::string& name) const {
   return {};
 }
 
+const known_process& agent_state::begins(const std::string& name,
+                                         incarnation which,
+                                         const process_id& as) {
+  auto& known = known_[name];
+  ensure(known.which == 0 || known.ended,
+         "AGENT-1: an incarnation begins after the one before has ended");
+  known = {.name = name, .which = which, .process = as, .ended = {}};
+  return known;
+}
+
 agent_actions agent_state::carry_out(peer_id who, const start_process& x) {
   if (auto why = why_no_more(x.name); !why.empty())
     return refused(who, x.request, std::move(why));
-  return {start{who, known_[x.name].which + 1, x}};
+  return {start{who, x}};
 }
 
 agent_actions agent_state::started(const start& what, const process_id& process) {
-  auto& known = known_[what.what.name];
-  ensure(known.which + 1 == what.which && (known.which == 0 || known.ended),
-         "AGENT-1: an incarnation begins after the one before has ended");
-  known = {.name = what.what.name, .which = what.which, .process = process, .ended = {}};
+  const auto& known = begins(what.what.name, what.what.which, process);
   agent_actions out;
   if (what.asker == agent_itself) {
     succession_.for_what = awaits::successor;
@@ -99,8 +106,6 @@ agent_actions agent_state::started(const start& what, const process_id& process)
 }
 
 agent_actions agent_state::not_started(const start& what, const std::string& why) {
-  if (known_[what.what.name].which == 0)
-    known_.erase(what.what.name);
   if (what.asker == agent_itself)
     return successor_failed(why);
   return refused(what.asker, what.what.request, why);
@@ -118,11 +123,7 @@ agent_actions agent_state::carry_out(peer_id who, const adopt_process& x) {
 }
 
 agent_actions agent_state::adopted(const adopt& what) {
-  auto& known = known_[what.what.name];
-  ensure(known.which < what.what.which && (known.which == 0 || known.ended),
-         "AGENT-1: an incarnation begins after the one before has ended");
-  known = {
-      .name = what.what.name, .which = what.what.which, .process = what.what.process, .ended = {}};
+  const auto& known = begins(what.what.name, what.what.which, what.what.process);
   return {answer{what.asker,
                  process_started{.request = what.what.request,
                                  .name = known.name,

@@ -41,7 +41,6 @@ struct hang_up {
 /// Followed by `started` or `not_started` before the next event.
 struct start {
   peer_id asker;
-  incarnation which;
   start_process what;
 };
 /// Followed by `adopted` or `not_adopted` before the next event.
@@ -146,6 +145,7 @@ class agent_state {
   agent_actions end(const std::string& why);
   /// Why a process of that name cannot start; empty: it can.
   std::string why_no_more(const std::string& name) const;
+  const known_process& begins(const std::string& name, incarnation which, const process_id& as);
 
   /// State of the succession (agent_succession.cpp).
   enum class awaits : std::uint8_t {

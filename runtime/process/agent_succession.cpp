@@ -127,9 +127,9 @@ agent_actions agent_state::start_successor() {
   auto environment = what.environment;
   environment.push_back(told_when_gone(succession_.gone));
   return {start{agent_itself,
-                which,
                 {.request = 0,
                  .name = successor_name,
+                 .which = which,
                  .command = what.command,
                  .environment = std::move(environment),
                  .output = what.output}}};

@@ -18,7 +18,7 @@ using messages::process_name;
 TEST_CASE("PROCESS-1: a late older incarnation is refused", "[actors]") {
   launching it;
   const auto first = it.start(it.machine.wanted(0, in(1)), 101);
-  const auto again = it.machine.died(0, first, "killed by SIGKILL");
+  const auto again = it.machine.died(first, "killed by SIGKILL");
   REQUIRE(of<launch_action::start>(again).size() == 1);
   CHECK(of<launch_action::start>(again)[0].who == process_name{0, 2});
   CHECK_THAT(it.machine.joins({0, 1}, 101), ContainsSubstring("PROCESS-1"));
@@ -52,9 +52,9 @@ TEST_CASE("a process that joins early is checked when the agent reports its star
   launching it;
   const auto asked = of<launch_action::start>(it.machine.wanted(0, in(1)));
   CHECK(it.machine.joins({0, 1}, 99).empty());
-  const auto kills = of<launch_action::kill>(it.machine.started(asked[0].request, 5, 101));
+  const auto kills = of<launch_action::kill>(it.machine.started(asked[0].request, 101));
   REQUIRE(kills.size() == 1);
-  CHECK(kills[0].which == 5);
+  CHECK(kills[0].who == process_name{0, 1});
   CHECK(it.machine.present({0, 1}).empty());
 }
 
@@ -76,8 +76,8 @@ TEST_CASE("a process that dies before it is ready is started three times, then r
   launching it;
   auto asked = it.machine.wanted(0, in(1));
   for (int n = 1; n <= most_failed_starts; ++n) {
-    const auto which = it.start(asked, 100 + n);
-    asked = it.machine.died(0, which, "exit code 7");
+    const auto who = it.start(asked, 100 + n);
+    asked = it.machine.died(who, "exit code 7");
     CHECK(of<launch_action::start>(asked).size() == (n < most_failed_starts ? 1 : 0));
     CHECK(of<launch_action::tell_died>(asked).empty());
   }
@@ -89,12 +89,12 @@ TEST_CASE("a process that dies before it is ready is started three times, then r
 TEST_CASE("a process that was ready once gets three new attempts", "[actors]") {
   launching it;
   const auto failed = it.start(it.machine.wanted(0, in(1)), 101);
-  it.start(it.machine.died(0, failed, "exit code 7"), 102);
+  it.start(it.machine.died(failed, "exit code 7"), 102);
   it.come({0, 2}, 102);
-  it.machine.died(0, it.starts, "killed by SIGKILL");
+  it.machine.died({0, 2}, "killed by SIGKILL");
   auto asked = it.machine.wanted(0, in(1));
   for (int n = 1; n < most_failed_starts; ++n)
-    asked = it.machine.died(0, it.start(asked, 110 + n), "exit code 7");
+    asked = it.machine.died(it.start(asked, 110 + n), "exit code 7");
   CHECK(of<launch_action::refuse>(asked).empty());
   CHECK(of<launch_action::start>(asked).size() == 1);
 }
@@ -102,26 +102,26 @@ TEST_CASE("a process that was ready once gets three new attempts", "[actors]") {
 TEST_CASE("a process that withdraws is refused with its reason, and not started again",
           "[actors]") {
   launching it;
-  const auto which = it.start(it.machine.wanted(0, in(1)), 101);
+  const auto who = it.start(it.machine.wanted(0, in(1)), 101);
   REQUIRE(it.machine.joins({0, 1}, 101).empty());
   const auto refusals = of<launch_action::refuse>(it.machine.withdrawn({0, 1}, "other bits"));
   REQUIRE(refusals.size() == 1);
   CHECK(refusals[0].why == "other bits");
-  const auto after = it.machine.died(0, which, "exit code 2");
+  const auto after = it.machine.died(who, "exit code 2");
   CHECK(of<launch_action::start>(after).empty());
   CHECK(of<launch_action::refuse>(after).empty());
 }
 
 TEST_CASE("a repeated order gets another process, and the old one is killed", "[actors]") {
   launching it;
-  const auto which = it.stand(0);
+  const auto who = it.stand(0);
   const auto asked = it.machine.wanted(0, in(1, 2));
   const auto kills = of<launch_action::kill>(asked);
   REQUIRE(kills.size() == 1);
-  CHECK(kills[0].which == which);
+  CHECK(kills[0].who == who);
   CHECK(of<launch_action::start>(asked).empty());  // its name is in use until it has ended
   it.machine.signalled(kills[0].request);
-  const auto after = it.machine.died(0, which, "killed by SIGKILL");
+  const auto after = it.machine.died(who, "killed by SIGKILL");
   CHECK(of<launch_action::tell_died>(after).empty());  // an expected death is not a cause
   REQUIRE(of<launch_action::start>(after).size() == 1);
   CHECK(of<launch_action::start>(after)[0].who == process_name{0, 2});
@@ -129,12 +129,12 @@ TEST_CASE("a repeated order gets another process, and the old one is killed", "[
 
 TEST_CASE("a process that died before it could be killed is reported with its cause", "[actors]") {
   launching it;
-  const auto which = it.stand(0);
+  const auto who = it.stand(0);
   const auto kills = of<launch_action::kill>(it.machine.wanted(0, in(1, 2)));
   REQUIRE(kills.size() == 1);
   const auto refused = it.machine.refused(kills[0].request, "it has ended");
   CHECK(of<launch_action::refuse>(refused).empty());
-  const auto after = it.machine.died(0, which, "killed by SIGSEGV");
+  const auto after = it.machine.died(who, "killed by SIGSEGV");
   REQUIRE(of<launch_action::tell_died>(after).size() == 1);
   CHECK(of<launch_action::tell_died>(after)[0].how == "killed by SIGSEGV");
   CHECK(of<launch_action::start>(after).size() == 1);
@@ -142,9 +142,9 @@ TEST_CASE("a process that died before it could be killed is reported with its ca
 
 TEST_CASE("a process that does not join in time is killed and started again", "[actors]") {
   launching it;
-  const auto which = it.start(it.machine.wanted(0, in(1)), 101);
+  const auto who = it.start(it.machine.wanted(0, in(1)), 101);
   CHECK(of<launch_action::kill>(it.machine.late({0, 1}, "nothing was heard")).size() == 1);
-  CHECK(of<launch_action::start>(it.machine.died(0, which, "killed by SIGKILL")).size() == 1);
+  CHECK(of<launch_action::start>(it.machine.died(who, "killed by SIGKILL")).size() == 1);
 }
 
 TEST_CASE("an agent that does not report a start in time is killed", "[actors]") {
@@ -161,14 +161,14 @@ TEST_CASE("an agent that does not report a start in time is killed", "[actors]")
 
 TEST_CASE("the second request to end kills processes, the third the agent", "[actors]") {
   launching it;
-  const auto which = it.stand(0);
+  const auto who = it.stand(0);
   const auto first = it.machine.over();
   CHECK(of<launch_action::kill>(first).empty());
   CHECK(of<launch_action::end_agent>(first).empty());
   CHECK(it.machine.wanted(1, in(1)).empty());
   CHECK(of<launch_action::kill>(it.machine.over()).size() == 1);
   CHECK(of<launch_action::kill_agent>(it.machine.over()).size() == 1);
-  const auto after = it.machine.died(0, which, "killed by SIGKILL");
+  const auto after = it.machine.died(who, "killed by SIGKILL");
   CHECK(of<launch_action::end_agent>(after).size() == 1);
   CHECK(of<launch_action::start>(after).empty());
   CHECK(of<launch_action::quit>(it.machine.agent_gone(0, "it has ended")).size() == 1);
@@ -179,6 +179,6 @@ TEST_CASE("a process that was just started when the run ends is killed once it i
   launching it;
   const auto asked = of<launch_action::start>(it.machine.wanted(0, in(1)));
   CHECK(of<launch_action::end_agent>(it.machine.over()).empty());
-  CHECK(of<launch_action::kill>(it.machine.started(asked[0].request, 1, 101)).size() == 1);
-  CHECK(of<launch_action::end_agent>(it.machine.died(0, 1, "killed by SIGKILL")).size() == 1);
+  CHECK(of<launch_action::kill>(it.machine.started(asked[0].request, 101)).size() == 1);
+  CHECK(of<launch_action::end_agent>(it.machine.died({0, 1}, "killed by SIGKILL")).size() == 1);
 }

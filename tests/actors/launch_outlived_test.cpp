@@ -27,7 +27,7 @@ TEST_CASE("a successor gets the living process, and older ones are refused", "[a
 
 TEST_CASE("a process that outlived its launcher joins again without a start", "[actors]") {
   launching it;
-  const auto taken = it.machine.take_over({.who = {0, 4}, .which = 7, .pid = 104});
+  const auto taken = it.machine.take_over({.who = {0, 4}, .pid = 104});
   REQUIRE(of<launch_action::expect>(taken).size() == 1);
   CHECK(of<launch_action::start>(taken).empty());
   CHECK(it.machine.wanted(0, in(2)).empty());  // it is expected
@@ -38,7 +38,7 @@ TEST_CASE("a process that outlived its launcher joins again without a start", "[
   REQUIRE(told.size() == 1);
   CHECK(told[0].lived);
   // The next process of this place is a new one.
-  const auto died = it.machine.died(0, 7, "killed by SIGKILL");
+  const auto died = it.machine.died({0, 4}, "killed by SIGKILL");
   CHECK(of<launch_action::tell_died>(died).size() == 1);
   const auto again = of<launch_action::start>(it.machine.wanted(0, in(2, 2)));
   REQUIRE(again.size() == 1);
@@ -51,12 +51,12 @@ TEST_CASE("a process that died with its launcher or does not join again is repla
   const auto first = of<launch_action::start>(it.machine.wanted(0, in(2)));
   REQUIRE(first.size() == 1);
   CHECK(first[0].who == process_name{0, 5});
-  it.machine.take_over({.who = {1, 2}, .which = 3, .pid = 201});
+  it.machine.take_over({.who = {1, 2}, .pid = 201});
   it.machine.wanted(1, in(2));
   const auto late = it.machine.late({1, 2}, "it has not come");
   REQUIRE(of<launch_action::kill>(late).size() == 1);
-  CHECK(of<launch_action::kill>(late)[0].which == 3);
-  const auto again = of<launch_action::start>(it.machine.died(1, 3, "killed by SIGKILL"));
+  CHECK(of<launch_action::kill>(late)[0].who == process_name{1, 2});
+  const auto again = of<launch_action::start>(it.machine.died({1, 2}, "killed by SIGKILL"));
   REQUIRE(again.size() == 1);
   CHECK(again[0].who == process_name{1, 3});
 }

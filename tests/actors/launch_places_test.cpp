@@ -46,10 +46,10 @@ TEST_CASE("after the loss of its host a place continues on the first living spar
   REQUIRE(of<launch_action::start>(asked).size() == 1);
   CHECK(of<launch_action::start>(asked)[0].agent == 3);
   CHECK(of<launch_action::start>(asked)[0].who == process_name{1, 2});
-  const auto which = it.start(asked, 302);
+  const auto who = it.start(asked, 302);
   it.come({1, 2}, 302);
   // A death there is repaired there.
-  it.machine.died(1, which, "killed by SIGKILL");
+  it.machine.died(who, "killed by SIGKILL");
   const auto again = it.machine.wanted(1, in(1, 3));
   CHECK(of<launch_action::relocate>(again).empty());
   CHECK(of<launch_action::start>(again)[0].agent == 3);
@@ -58,12 +58,12 @@ TEST_CASE("after the loss of its host a place continues on the first living spar
 TEST_CASE("PROCESS-1: processes on a host that was cut off are refused", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home, 1}};
   it.stand(0);
-  const auto which = it.stand(1);
+  it.stand(1);
   it.machine.host_gone(1, "the node is gone");
   const auto asked = it.machine.wanted(1, in(1, 2));
   CHECK_FALSE(it.machine.joins({1, 1}, 201).empty());
   CHECK(it.machine.present({1, 1}).empty());
-  CHECK(it.machine.died(1, which + 10, "it was ended").empty());
+  CHECK(it.machine.died({1, 1}, "it was ended").empty());
   CHECK(it.machine.here() == std::vector<process_name>{{0, 1}});
   it.start(asked, 302);
   it.come({1, 2}, 302);
@@ -208,7 +208,7 @@ TEST_CASE("a host that comes back gets a place that shares a host", "[actors]") 
   REQUIRE(kills.size() == 1);
   CHECK(kills[0].agent == 0);
   it.machine.signalled(kills[0].request);
-  const auto after = it.machine.died(1, kills[0].which, "killed by SIGKILL");
+  const auto after = it.machine.died(kills[0].who, "killed by SIGKILL");
   CHECK(of<launch_action::tell_died>(after).empty());
   REQUIRE(of<launch_action::start>(after).size() == 1);
   CHECK(of<launch_action::start>(after)[0].agent == 1);
@@ -279,20 +279,20 @@ TEST_CASE("a place that cannot run on one host moves to another", "[actors]") {
   it.machine.host_gone(1, "the node is gone");
   // The first spare lacks the data.
   auto asked = it.machine.wanted(1, in(1, 2));
-  auto which = it.start(asked, 202);
+  auto who = it.start(asked, 202);
   REQUIRE(it.machine.joins({1, 2}, 202).empty());
   const auto withdrawn = it.machine.withdrawn({1, 2}, "no data set there");
   CHECK(of<launch_action::refuse>(withdrawn).empty());
   const auto killed = of<launch_action::kill>(withdrawn);
   REQUIRE(killed.size() == 1);
   it.machine.signalled(killed[0].request);
-  asked = it.machine.died(1, which, "exit code 2");
+  asked = it.machine.died(who, "exit code 2");
   REQUIRE(of<launch_action::relocate>(asked).size() == 1);
   CHECK(of<launch_action::relocate>(asked)[0].to == 3);
   CHECK(of<launch_action::relocate>(asked)[0].why == "no data set there");
   // On the second the process dies again and again.
   for (int n = 1; n <= most_failed_starts; ++n)
-    asked = it.machine.died(1, it.start(asked, 202 + n), "exit code 7");
+    asked = it.machine.died(it.start(asked, 202 + n), "exit code 7");
   CHECK(of<launch_action::refuse>(asked).empty());
   CHECK(of<launch_action::relocate>(asked)[0].beside == std::vector{0});
   // The agent of the last host refuses: there is no host left.
@@ -305,7 +305,7 @@ TEST_CASE("a place that cannot run on one host moves to another", "[actors]") {
 TEST_CASE("a place with wrong bits moves to another host and does not return", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home, 1}};
   it.stand(0);
-  const auto which = it.stand(1);
+  const auto who = it.stand(1);
   const auto left = it.machine.wanted(1, in(1, 2), true);
   const auto avoided = of<launch_action::avoid>(left);
   REQUIRE(avoided.size() == 1);
@@ -314,7 +314,7 @@ TEST_CASE("a place with wrong bits moves to another host and does not return", "
   const auto killed = of<launch_action::kill>(left);
   REQUIRE(killed.size() == 1);
   it.machine.signalled(killed[0].request);
-  auto asked = it.machine.died(1, which, "killed by SIGKILL");
+  auto asked = it.machine.died(who, "killed by SIGKILL");
   REQUIRE(of<launch_action::relocate>(asked).size() == 1);
   CHECK(of<launch_action::relocate>(asked)[0].to == 2);
   CHECK_THAT(of<launch_action::relocate>(asked)[0].why, ContainsSubstring("wrong bits"));
@@ -334,8 +334,8 @@ TEST_CASE("a successor does not move a place back to a host with wrong bits", "[
     if (knows)
       it.machine.avoid(1, 1);
     it.machine.avoid(1, 7);  // of another run
-    it.machine.take_over({.who = {0, 1}, .agent = 0, .which = 1, .pid = 101});
-    it.machine.take_over({.who = {1, 2}, .agent = 0, .which = 2, .pid = 202});
+    it.machine.take_over({.who = {0, 1}, .agent = 0, .pid = 101});
+    it.machine.take_over({.who = {1, 2}, .agent = 0, .pid = 202});
     it.machine.wanted(0, in(2));
     it.machine.wanted(1, in(2));
     it.come({0, 1}, 101);
@@ -352,8 +352,8 @@ TEST_CASE("a successor does not move a place back to a host with wrong bits", "[
 TEST_CASE("a successor moves a place that is still on a host with wrong bits", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home, 1}};
   it.machine.avoid(1, 1);
-  it.machine.take_over({.who = {0, 1}, .agent = 0, .which = 1, .pid = 101});
-  it.machine.take_over({.who = {1, 1}, .agent = 1, .which = 1, .pid = 201});
+  it.machine.take_over({.who = {0, 1}, .agent = 0, .pid = 101});
+  it.machine.take_over({.who = {1, 1}, .agent = 1, .pid = 201});
   it.machine.wanted(0, in(2));
   it.machine.wanted(1, in(2));
   it.come({0, 1}, 101);
@@ -367,11 +367,11 @@ TEST_CASE("a successor moves a place that is still on a host with wrong bits", "
 TEST_CASE("with one host, a place with wrong bits restarts on it", "[actors]") {
   launching it;
   it.stand(0);
-  const auto which = it.stand(1);
+  const auto who = it.stand(1);
   const auto left = it.machine.wanted(1, in(1, 2), true);
   CHECK(of<launch_action::avoid>(left).empty());
   it.machine.signalled(of<launch_action::kill>(left).at(0).request);
-  const auto asked = it.machine.died(1, which, "killed by SIGKILL");
+  const auto asked = it.machine.died(who, "killed by SIGKILL");
   CHECK(of<launch_action::relocate>(asked).empty());
   CHECK(of<launch_action::start>(asked).at(0).agent == 0);
 }
@@ -390,11 +390,11 @@ TEST_CASE("a host that refuses at the start refuses the run, even as a spare", "
     CHECK(of<launch_action::refuse>(later).size() == 1);
     const auto kills = of<launch_action::kill>(it.machine.over());
     CHECK(kills.empty());  // unknown yet
-    CHECK(of<launch_action::kill>(
-              it.machine.started(of<launch_action::start>(asked)[0].request, 1, 101))
-              .size()
-          == 1);
-    CHECK(of<launch_action::end_agent>(it.machine.died(0, 1, "killed by SIGKILL")).size() == 2);
+    CHECK(
+        of<launch_action::kill>(it.machine.started(of<launch_action::start>(asked)[0].request, 101))
+            .size()
+        == 1);
+    CHECK(of<launch_action::end_agent>(it.machine.died({0, 1}, "killed by SIGKILL")).size() == 2);
   }
 }
 
@@ -409,10 +409,10 @@ TEST_CASE("a spare with a late refusal counts as a lost host", "[actors]") {
 
 TEST_CASE("the launcher ends with the agents of all hosts", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home, 1}};
-  const auto which = it.stand(0);
+  const auto who = it.stand(0);
   it.machine.host_gone(1, "the node is gone");
   it.machine.over();
-  const auto ends = of<launch_action::end_agent>(it.machine.died(0, which, "exit code 0"));
+  const auto ends = of<launch_action::end_agent>(it.machine.died(who, "exit code 0"));
   REQUIRE(ends.size() == 2);
   CHECK(ends[0].agent == 0);
   CHECK(ends[1].agent == 2);
@@ -422,7 +422,7 @@ TEST_CASE("the launcher ends with the agents of all hosts", "[actors]") {
 
 TEST_CASE("a successor finds moved places, and moves a place without its host", "[actors]") {
   launching it{.machine = launch_machine{{0, 1}, home, 1}};
-  it.machine.take_over({.who = {0, 4}, .agent = 2, .which = 7, .pid = 104});
+  it.machine.take_over({.who = {0, 4}, .agent = 2, .pid = 104});
   it.machine.take_over({.who = {1, 3}, .agent = 1});
   CHECK(it.machine.agent_of(0) == 2);
   CHECK(it.machine.host_refuses(1, "it cannot be reached").empty());  // the run began long ago

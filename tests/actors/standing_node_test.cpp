@@ -107,7 +107,7 @@ struct player {
   messages::standing_process start(const messages::process_name& who) {
     self->send(it.node, messages::start_node{7, who});
     const auto started = std::get<runtime::process_started>(runtime::read_answer(told().answer));
-    return {who, started.which, started.process.pid, started.process.start_time};
+    return {who, started.process.pid, started.process.start_time};
   }
   /// Takes over, and returns the processes that it finds.
   std::vector<messages::standing_process> take_over(const messages::serve& x) {
@@ -190,7 +190,7 @@ TEST_CASE("answers of the agent go to the launcher that the node serves", "[acto
   CHECK(started.request == 7);
   CHECK(started.name == "node-3");
   CHECK(started.which == 1);
-  one.self->send(it.node, messages::kill_node{8, 3, started.which});
+  one.self->send(it.node, messages::kill_node{8, {3, 1}});
   bool died = false, signalled = false;
   for (int n = 0; n < 2; ++n) {
     const auto answer = runtime::read_answer(one.told().answer);
@@ -209,20 +209,20 @@ TEST_CASE("a start during a kill waits for the end of the killed process", "[act
   player one(it);
   REQUIRE(one.serve(one.order()).empty());
   const auto first = one.start({0, 1});
-  one.self->send(it.node, messages::kill_node{8, 0, first.which});
+  one.self->send(it.node, messages::kill_node{8, first.who});
   one.self->send(it.node, messages::start_node{9, {0, 2}});
   bool has_died = false;
   for (bool stands = false; !stands;) {
     const auto answer = runtime::read_answer(one.told().answer);
     REQUIRE_FALSE(std::holds_alternative<runtime::request_refused>(answer));
     if (const auto* const died = std::get_if<runtime::process_died>(&answer)) {
-      CHECK(died->which == first.which);
+      CHECK(died->which == 1);
       has_died = true;
     }
     if (const auto* const started = std::get_if<runtime::process_started>(&answer)) {
       CHECK(has_died);
       CHECK(started->request == 9);
-      CHECK(started->which == first.which + 1);
+      CHECK(started->which == 2);
       stands = true;
     }
   }
@@ -285,7 +285,7 @@ TEST_CASE("a successor finds the living processes of the launcher before it", "[
   CHECK(runtime::find_rendezvous(it.folder)
         == runtime::rendezvous_place{.incarnation = 2, .address = "127.0.0.1", .port = 2});
   CHECK(runtime::is_running({pid_t(before.pid), before.start_time}));
-  next.self->send(it.node, messages::kill_node{messages::no_request, 0, before.which});
+  next.self->send(it.node, messages::kill_node{messages::no_request, before.who});
   bool died = false;
   for (int n = 0; n < 2; ++n)
     died = died

@@ -30,21 +30,22 @@ std::vector<Action> of(const actors::launch_actions& all) {
 
 struct launching {
   actors::launch_machine machine{{0, 0}, home};
-  std::uint64_t starts = 0;  ///< processes that the agent started
 
-  /// Reports that the agent started the one requested process; returns its number.
-  std::uint64_t start(const actors::launch_actions& asked, std::int64_t pid) {
+  /// Reports that the agent started the one requested process; returns its name.
+  messages::process_name start(const actors::launch_actions& asked, std::int64_t pid) {
     const auto what = of<actors::launch_action::start>(asked);
     REQUIRE(what.size() == 1);
-    machine.started(what[0].request, ++starts, pid);
-    return starts;
+    machine.started(what[0].request, pid);
+    return what[0].who;
   }
-  /// Takes a process from the start request to "process started"; returns its number.
-  std::uint64_t stand(int process, std::uint32_t incarnation = 1, std::uint64_t epoch = 1) {
+  /// Takes a process from the start request to "process started"; returns its name.
+  messages::process_name stand(int process,
+                               std::uint32_t incarnation = 1,
+                               std::uint64_t epoch = 1) {
     const std::int64_t pid = 100 * (process + 1) + incarnation;
-    const auto which = start(machine.wanted(process, in(epoch)), pid);
+    const auto who = start(machine.wanted(process, in(epoch)), pid);
     come({process, incarnation}, pid);
-    return which;
+    return who;
   }
   void come(messages::process_name who, std::int64_t pid) {
     REQUIRE(machine.joins(who, pid).empty());

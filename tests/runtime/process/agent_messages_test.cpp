@@ -20,6 +20,7 @@ const std::vector<agent_request> requests{
                   .output = "/run/logs/node-0.log"},
     start_process{.request = 8,
                   .name = "node-1",
+                  .which = 4,
                   .command = {"/bin/troupe", "node", "--run", "/not utf-8 \xff"},
                   .environment = {"TMPDIR=/\xff"},
                   .output = "/\xff/logs/node-1.log"},
@@ -73,34 +74,35 @@ TEST_CASE("an invalid message is refused with the reason", "[process]") {
   refused("[1]", "not a JSON object");
   refused(std::string(500, '['), "nested");
   refused("{}", "'version' is missing");
-  refused(R"({"version": 2, "type": "list", "request": 1})", "version 2");
+  refused(R"({"version": 3, "type": "list", "request": 1})", "version 3");
   refused(R"({"version": "1", "type": "list", "request": 1})", "'version' has to be");
-  refused(R"({"version": 1, "request": 1})", "'type' is missing");
-  refused(R"({"version": 1, "type": "dance", "request": 1})", "'dance'");
-  refused(R"({"version": 1, "type": "list"})", "'request' is missing");
-  refused(R"({"version": 1, "type": "list", "request": -1})", "'request'");
-  refused(R"({"version": 1, "type": "list", "request": 1e300})", "'request'");
-  refused(R"({"version": 1, "type": "list", "request": 18446744073709551615})", "'request'");
-  const std::string signal = R"({"version": 1, "type": "signal", "request": 1, )";
+  refused(R"({"version": 2, "request": 1})", "'type' is missing");
+  refused(R"({"version": 2, "type": "dance", "request": 1})", "'dance'");
+  refused(R"({"version": 2, "type": "list"})", "'request' is missing");
+  refused(R"({"version": 2, "type": "list", "request": -1})", "'request'");
+  refused(R"({"version": 2, "type": "list", "request": 1e300})", "'request'");
+  refused(R"({"version": 2, "type": "list", "request": 18446744073709551615})", "'request'");
+  const std::string signal = R"({"version": 2, "type": "signal", "request": 1, )";
   refused(signal + R"("name": "../x", "incarnation": 1, "signal": 9})", "'name'");
   refused(signal + R"("name": "x", "incarnation": 0, "signal": 9})", "'incarnation'");
   refused(signal + R"("name": "x", "incarnation": 1, "signal": 65})", "'signal'");
-  const std::string start = R"({"version": 1, "type": "start", "request": 1, "name": "x", )";
+  const std::string start
+      = R"({"version": 2, "type": "start", "request": 1, "name": "x", "incarnation": 1, )";
   refused(start + R"("command": [], "environment": [], "output": ""})", "no program");
   refused(start + R"("command": [1], "environment": [], "output": ""})", "'command'");
   refused(start + R"("command": "x", "environment": [], "output": ""})", "'command'");
   refused(start + R"("command": ["x"], "environment": ["=x"], "output": ""})", "NAME=VALUE");
   refused(start + R"("command": ["x\u0000y"], "environment": [], "output": ""})", "zero byte");
-  const std::string succeed = R"({"version": 1, "type": "succeed", "request": 1, "command": ["x"],)"
+  const std::string succeed = R"({"version": 2, "type": "succeed", "request": 1, "command": ["x"],)"
                               R"( "environment": [], "output": "", "pid": 1, "start_time": 2)";
   refused(succeed + "}", "'silence' is missing");
   refused(succeed + R"(, "silence": 0})", "'silence' has to be");
   refused(succeed + R"(, "silence": 1e300})", "'silence' has to be");
   refused(succeed + R"(, "silence": "1"})", "'silence' has to be");
-  refused(R"({"version": 1, "type": "adopt", "request": 1, "name": "x", "incarnation": 1})",
+  refused(R"({"version": 2, "type": "adopt", "request": 1, "name": "x", "incarnation": 1})",
           "'pid'");
   // The error does not repeat the whole text that was sent.
-  const auto long_type = R"({"version": 1, "type": ")" + std::string(100'000, 'x') + "\"}";
+  const auto long_type = R"({"version": 2, "type": ")" + std::string(100'000, 'x') + "\"}";
   try {
     read_request(long_type);
     FAIL("it was read");

@@ -81,7 +81,7 @@ struct led {
   process_id succeed_once() {
     CHECK(all_of<agent_action::fence>(agent.left(supervisor, now)).size() == 1);
     const auto start = start_of(agent.fenced());
-    const process_id process{.pid = 100 + int(start.which), .start_time = 1};
+    const process_id process{.pid = 100 + int(start.what.which), .start_time = 1};
     agent.started(start, process);
     return process;
   }
@@ -98,7 +98,7 @@ TEST_CASE("AGENT-4: a successor starts after its predecessor was killed and has 
   CHECK(all_of<agent_action::fence>(gone)[0].process == supervisors);
   CHECK(all_of<agent_action::start>(gone).empty());
   CHECK(all_of<agent_action::start>(x.pass_slowly(20)).empty());
-  CHECK(x.start_of(x.agent.fenced()).which == 1);
+  CHECK(x.start_of(x.agent.fenced()).what.which == 1);
   CHECK(x.agent.fenced().empty());
 }
 
@@ -141,7 +141,7 @@ TEST_CASE("a successor that requests it is succeeded in turn", "[process]") {
   const auto gone = x.agent.died(successor_name, by_kill, x.now);
   REQUIRE(all_of<agent_action::fence>(gone).size() == 1);
   CHECK(all_of<agent_action::fence>(x.agent.left(successor, x.now)).empty());
-  CHECK(x.start_of(x.agent.fenced()).which == 2);
+  CHECK(x.start_of(x.agent.fenced()).what.which == 2);
 }
 
 TEST_CASE("AGENT-4: the next successor waits until the death of the current one is reported",
@@ -152,7 +152,7 @@ TEST_CASE("AGENT-4: the next successor waits until the death of the current one 
   REQUIRE(tells<succession_agreed>(x.says_succeed(successor, first), successor));
   REQUIRE(all_of<agent_action::fence>(x.agent.left(successor, x.now)).size() == 1);
   CHECK(all_of<agent_action::start>(x.agent.fenced()).empty());  // the predecessor is a zombie
-  CHECK(x.start_of(x.agent.died(successor_name, by_kill, x.now)).which == 2);
+  CHECK(x.start_of(x.agent.died(successor_name, by_kill, x.now)).what.which == 2);
 }
 
 TEST_CASE("after three failed successors in a row the agent has no owner", "[process]") {
@@ -160,7 +160,7 @@ TEST_CASE("after three failed successors in a row the agent has no owner", "[pro
   x.succeed_once();
   for (const int which : {2, 3}) {
     const auto again = x.start_of(x.agent.died(successor_name, by_kill, x.now));
-    CHECK(again.which == incarnation(which));
+    CHECK(again.what.which == incarnation(which));
     x.agent.started(again, {.pid = which, .start_time = 2});
   }
   const auto last = x.agent.died(successor_name, by_kill, x.now);
@@ -217,7 +217,7 @@ TEST_CASE("AGENT-4: a kill that cannot be confirmed is repeated before a success
     CHECK(all_of<agent_action::start>(again).empty());
   }
   SECTION("the process has ended") {
-    CHECK(x.start_of(x.agent.fenced()).which == 1);
+    CHECK(x.start_of(x.agent.fenced()).what.which == 1);
   }
   SECTION("the third attempt fails: the agent gives up") {
     const auto failed = x.agent.not_fenced("too many open files", x.now);
@@ -287,7 +287,7 @@ TEST_CASE("a successor ends with the agent when another peer requests the end", 
 TEST_CASE("a death without an owner is listed to the next owner", "[process]") {
   led x;
   const auto start = all_of<agent_action::start>(
-      x.agent.asked(supervisor, start_process{1, "node", {"/bin/x"}, {}, {}}));
+      x.agent.asked(supervisor, start_process{1, "node", 1, {"/bin/x"}, {}, {}}));
   x.agent.started(start.at(0), {.pid = 50, .start_time = 5});
   x.succeed_once();
   x.agent.died("node", by_kill, x.now);

@@ -44,9 +44,12 @@ struct with_agent {
       agent.kill();
   }
 
-  process_started start(const std::string& name, std::vector<std::string> words) {
+  process_started start(const std::string& name,
+                        std::vector<std::string> words,
+                        incarnation which = 1) {
     agent.ask(start_process{.request = 1,
                             .name = name,
+                            .which = which,
                             .command = player(std::move(words)),
                             .environment = {},
                             .output = run.log_of(name)});
@@ -123,7 +126,7 @@ TEST_CASE("an agent starts a process, reports its death, and starts the next inc
   const auto died = told_by<process_died>(x.agent);
   CHECK(died.process == first.process);
   CHECK(died.how == process_end{.exit_code = 7});
-  const auto second = x.start("node", {"sleep"});
+  const auto second = x.start("node", {"sleep"}, 2);
   CHECK(second.which == 2);
   x.agent.ask(signal_process{.request = 2, .name = "node", .which = 2, .signal = SIGKILL});
   CHECK(told_by<process_signalled>(x.agent).request == 2);
@@ -236,7 +239,7 @@ TEST_CASE("AGENT-2: garbage is refused and logged once, and the agent continues"
       frame_of("no JSON"),
       frame_of(R"({"version": 99, "type": "list", "request": 1})"),
       frame_of(std::string(100'000, '[')),
-      frame_of(R"({"version": 1, "type": "end"})"),
+      frame_of(R"({"version": 2, "type": "end"})"),
       std::string(1 << 20, '\x7f'),
   };
   for (int round = 0; round < 3; ++round)

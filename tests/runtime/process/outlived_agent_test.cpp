@@ -32,9 +32,13 @@ agent_client outlived_agent(const held_run_folder& run, int patience = 600'000) 
       player({agent_word, "run", run.path().string(), std::to_string(patience)}), run.path());
 }
 
-process_started start_sleeper(agent_client& by, const std::string& name) {
-  by.ask(start_process{
-      .request = 1, .name = name, .command = player({"sleep"}), .environment = {}, .output = {}});
+process_started start_sleeper(agent_client& by, const std::string& name, incarnation which = 1) {
+  by.ask(start_process{.request = 1,
+                       .name = name,
+                       .which = which,
+                       .command = player({"sleep"}),
+                       .environment = {},
+                       .output = {}});
   return told_by<process_started>(by);
 }
 
@@ -120,13 +124,13 @@ TEST_CASE("a killed agent leaves its processes alive, and the next agent adopts 
   CHECK(is_running(started.process));
   auto second = outlived_agent(run);
   CHECK(adopt(second, started).process == started.process);
-  // Its end is seen without an exit status; its next start counts on.
+  // Its end is seen without an exit status. Then its name can start again.
   second.ask(
       signal_process{.request = 2, .name = "node", .which = started.which, .signal = SIGKILL});
   const auto died = told_by<process_died>(second);
   CHECK(died.process == started.process);
   CHECK(died.how.unseen);
-  CHECK(start_sleeper(second, "node").which == started.which + 1);
+  CHECK(start_sleeper(second, "node", started.which + 1).which == started.which + 1);
   CHECK(first.wait(long_enough)->signal == SIGKILL);
   CHECK(std::filesystem::exists(run.sockets() / agent_name()));
   second.ask(list_processes{3});
