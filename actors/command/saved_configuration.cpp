@@ -44,7 +44,7 @@ fs::path free_name(const fs::path& folder) {
 
 void save_configuration(const fs::path& folder, const std::string& text) {
   const auto file = folder / configuration_file;
-  runtime::remove_parts_of(file);
+  runtime::remove_all_parts_of(file);
   if (fs::is_regular_file(file)) {  // a FIFO or a device has nothing to keep
     if (says_the_same(file, text))
       return;

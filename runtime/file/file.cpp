@@ -77,9 +77,10 @@ bool is_untouched(const std::filesystem::path& part) {
   return out && !failure;
 }
 
+template <class IsDead>
 void remove_parts_of_type(const std::filesystem::path& path,
                           std::filesystem::file_type type,
-                          std::optional<pid_t> dead) {
+                          const IsDead& is_dead) {
   namespace fs = std::filesystem;
   std::error_code failure;
   const auto whole = fs::absolute(behind_links(path), failure);
@@ -92,9 +93,13 @@ void remove_parts_of_type(const std::filesystem::path& path,
         || name.find_first_not_of("0123456789", begin.size()) != name.npos
         || at->symlink_status(gone).type() != type)
       continue;
-    if ((dead && name.substr(begin.size()) == std::to_string(*dead)) || is_untouched(at->path()))
+    if (is_dead(name.substr(begin.size())) || is_untouched(at->path()))
       fs::remove_all(at->path(), gone);
   }
+}
+
+auto written_by(std::optional<pid_t> process) {
+  return [process](std::string_view pid) { return process && pid == std::to_string(*process); };
 }
 
 /// Returns the descriptor and the size in bytes.
@@ -250,11 +255,16 @@ void file_writer::commit() {
 }
 
 void remove_parts_of(const std::filesystem::path& path, std::optional<pid_t> dead) {
-  remove_parts_of_type(path, std::filesystem::file_type::regular, dead);
+  remove_parts_of_type(path, std::filesystem::file_type::regular, written_by(dead));
+}
+
+void remove_all_parts_of(const std::filesystem::path& path) {
+  remove_parts_of_type(
+      path, std::filesystem::file_type::regular, [](std::string_view) { return true; });
 }
 
 void remove_part_folders_of(const std::filesystem::path& path, std::optional<pid_t> dead) {
-  remove_parts_of_type(path, std::filesystem::file_type::directory, dead);
+  remove_parts_of_type(path, std::filesystem::file_type::directory, written_by(dead));
 }
 
 std::optional<std::string> write_obstacle(const std::filesystem::path& path) {

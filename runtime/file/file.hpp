@@ -86,6 +86,9 @@ inline constexpr std::chrono::hours surely_dead{24};
 /// about other hosts that share the folder. Skips folders, links and files that cannot be removed.
 void remove_parts_of(const std::filesystem::path& path, std::optional<pid_t> dead = {});
 
+/// Removes all of them. The caller holds the lock that each writer of `path` holds.
+void remove_all_parts_of(const std::filesystem::path& path);
+
 /// Like remove_parts_of, for folders and their content. Use it only for names that the program
 /// chooses.
 void remove_part_folders_of(const std::filesystem::path& path, std::optional<pid_t> dead = {});

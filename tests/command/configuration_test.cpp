@@ -275,9 +275,6 @@ TEST_CASE("a new configuration does not overwrite a kept one", "[command]") {
   const auto read = [&](const char* name) { return runtime::read_text(folder.path() / name); };
   const auto part = folder / "config.yaml.partial-7";  // left by a killed process
   runtime::write_text(part, "n: ");
-  std::filesystem::last_write_time(
-      part,
-      std::filesystem::file_time_type::clock::now() - runtime::surely_dead - std::chrono::hours(1));
   save_configuration(folder.path(), "n: 1\n");
   CHECK_FALSE(exists(part));
   CHECK(read("config.yaml") == "n: 1\n");
