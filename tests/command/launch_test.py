@@ -127,11 +127,13 @@ class launch:
         return out
 
     def stop(self):
-        for pid, _ in self.left():
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        while left := self.left():  # a process may start another one meanwhile
+            for pid, _ in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.01)
         for one in self.processes:
             one.wait()
 

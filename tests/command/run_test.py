@@ -244,7 +244,7 @@ def private(folder):
 
 
 def ask(connection, **what):
-    text = json.dumps({"version": 1, **what}).encode()
+    text = json.dumps({"version": 2, **what}).encode()
     connection.sendall(struct.pack(">I", len(text)) + text)
 
 
@@ -293,7 +293,8 @@ def check_agent(folder):
         agent = started("troupe:agent", "run", run, "patience", 3 if end == "owner" else 600)
         until("the agent listens", lambda: agents_in(run))
         connection = connected(run)
-        ask(connection, type="start", request=1, name="node", command=command, environment=[], output="")
+        ask(connection, type="start", request=1, name="node", incarnation=1, command=command, environment=[],
+            output="")
         node = told(connection, "started")["pid"]
         until("the process runs", lambda: (folder / "pid").exists() and (folder / "pid").read_text().strip())
         below = int((folder / "pid").read_text())
