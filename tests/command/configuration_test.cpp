@@ -13,7 +13,6 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <sstream>
