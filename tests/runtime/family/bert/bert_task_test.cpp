@@ -1,7 +1,6 @@
-#include "runtime/family/tasks.hpp"
-
 #include "runtime/core/error.hpp"
 #include "runtime/family/bert/bert.hpp"
+#include "runtime/family/tasks.hpp"
 #include "runtime/file/file.hpp"
 #include "runtime/model/chunk_pass.hpp"
 #include "runtime/parameters/initial_values.hpp"
