@@ -40,7 +40,7 @@ void add(std::vector<unlisted_times>& to, const unlisted_times& x) {
 
 /// Splits the workers of a stage into those to list and the others.
 unlisted_times keep_slowest(std::vector<stage_times>& of_stage) {
-  std::vector<stage_times> kept, others;
+  std::vector<stage_times> kept;
   std::vector<bool> is_slow(of_stage.size());
   for_each_cause([&](auto seconds, auto) {
     std::vector<std::size_t> order(of_stage.size());
