@@ -16,7 +16,7 @@ using messages::unlisted_times;
 
 /// A bin has the numbers that are equal in their exponent and in 5 bits of the fraction.
 constexpr int bits_within_bin = 52 - 5;
-constexpr double shortest = 1e-6;  ///< seconds
+constexpr double shortest = 0x1p-20;  ///< about a microsecond; begins a bin
 
 constexpr std::tuple causes
     = {std::pair(&stage_times::computing, &unlisted_times::computing),

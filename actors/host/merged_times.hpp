@@ -18,7 +18,7 @@ constexpr std::size_t all_listed = 3 * slowest_listed;  ///< workers of a stage,
 /// Moves the times of `x` into `to`. Both are sorted by stage and replica.
 void merge_times(messages::vote& to, messages::vote& x);
 
-/// Bins are 3 % wide or less; one is of all times below a microsecond.
+/// Bins are 3 % wide or less; one has all times below a microsecond.
 int bin_of(double seconds);
 double middle_of_bin(int bin);  ///< seconds
 

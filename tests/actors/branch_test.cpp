@@ -166,7 +166,7 @@ TEST_CASE("a branch tells all below that the initial states are there", "[actors
   it.prepared->node->restored = [&closed] { ++closed; };
   it.system.tell(it.node, messages::all_restored{first_generation});
   CHECK(closed == 1);
-  for (const auto& other : it.below)
+  for (auto& other : it.below)
     CHECK(other.of<messages::all_restored>().size() == 1);
 }
 

@@ -184,16 +184,16 @@ std::vector<straggler_news> heard(stragglers& by, const std::vector<worker_times
 
 }  // namespace
 
-TEST_CASE("STRAGGLER-1: merged times of 100 replicas name the same workers as all times",
+TEST_CASE("STRAGGLER-1: merged times of 40 replicas name the same workers as all times",
           "[actors]") {
-  constexpr int replicas = 100;
-  const int slow = GENERATE(0, 1, 5, 30);  // more than are listed
+  constexpr int replicas = 40;
+  const int slow = GENERATE(0, 1, 5, 12);  // more than are listed
   CAPTURE(slow);
   stragglers exact({}), merged({});
   std::uint64_t number = 0;
   std::vector<std::pair<int, slowness>> of_exact, of_merged;
   for (int i = 0; i < 60; ++i) {
-    auto step = usual_step(replicas);
+    auto step = usual_step(replicas, 1);
     for (auto& one : step) {
       one.computing *= noise(number);
       one.redeeming *= 10 * noise(number);
@@ -201,7 +201,7 @@ TEST_CASE("STRAGGLER-1: merged times of 100 replicas name the same workers as al
     }
     if (i >= 20 && i < 40)
       for (int r = 0; r < slow; ++r)  // all alike
-        of(step, 3 * r, 1).computing = 1.2;
+        of(step, 3 * r, 0).computing = 1.2;
     for (const auto& x : exact.compare(step, 1))
       of_exact.emplace_back(x.replica, x.is);
     for (const auto& x : heard(merged, step))
