@@ -141,8 +141,9 @@ TEST_CASE("no actor hears of each replica or tells each process that a generatio
   }
   CHECK(tree.leading_top <= most);
   CHECK(x.recovery->messages.of("node", "all_restored").messages == processes);
-  // The supervisor still ends the generation in each process, and gives each a place in the tree.
-  CHECK(x.recovery->messages.of("supervisor").sent.messages <= 2 * processes + replicas + 6 * most);
+  // It still ends the generation in each process, and gives each its place in the tree. A third
+  // order to each would fail here.
+  CHECK(x.recovery->messages.of("supervisor").sent.messages < 3 * processes);
 }
 
 TEST_CASE("no actor's work for a step grows with the cluster", "[simulation]") {
