@@ -1,5 +1,6 @@
 #include "actors/host/merged_reports.hpp"
 
+#include "actors/host/merged_times.hpp"
 #include "runtime/optim/gradient_norms.hpp"
 #include "runtime/telemetry/expert_load.hpp"
 
@@ -177,7 +178,7 @@ void merge(messages::vote& to, messages::vote x, const opened_job& job) {
   to.of_ranks += x.of_ranks;
   merge_entries(to.gradients, std::move(x.gradients), job);
   append(to.checked, x.checked);
-  append(to.times, x.times);
+  merge_times(to, x);
   runtime::add_to(to.experts, x.experts);
   if (to.nonfinite.yields_to(x.nonfinite))
     to.nonfinite = std::move(x.nonfinite);

@@ -34,6 +34,7 @@ void branch::begin(const messages::use_branches& x,
   job_ = std::move(job);
   path_ = std::move(path);
   replicas_.clear();
+  ready_ = {.generation = x.generation, .replicas = 0};
   votes_.clear();
   applied_.clear();
   awaits_ = awaited::nothing;
@@ -61,6 +62,22 @@ void branch::note(const messages::run_step& x) {
 
 void branch::note(const messages::decision&) {
   awaits_ = awaited::applied;
+}
+
+void branch::receive(const messages::all_restored& x) {
+  if (is_now(x))
+    for (const auto& other : told_.below)
+      path_->send(self_, other.node, x);
+}
+
+void branch::receive(const messages::ready& x) {
+  if (!is_now(x))
+    return;
+  ready_.transfer = std::max(ready_.transfer, x.transfer);
+  ready_.replicas += x.replicas;
+  runtime::ensure(x.replicas > 0 && ready_.replicas <= told_.replicas, reported_once);
+  if (ready_.replicas == told_.replicas)
+    path_->send(self_, told_.above, ready_);
 }
 
 void branch::receive(const messages::vote& x) {

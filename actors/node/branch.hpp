@@ -4,7 +4,8 @@
 // (runtime/layout/process_tree.hpp). It belongs to one generation. Its death is that of its
 // process.
 //
-//   BRANCH-1  A branch hears of a step once from each replica and branch below.
+//   BRANCH-1  A branch hears of a step once from each replica and branch below, and once that each
+//             replica stands.
 
 #pragma once
 
@@ -49,6 +50,9 @@ class branch {
       if (other.has_replicas)
         path_->send(self_, other.node, x);
   }
+  /// Passes it on to the branches below, also where no replicas are.
+  void receive(const messages::all_restored& x);
+  void receive(const messages::ready& x);
   void receive(const messages::vote& x);
   void receive(const messages::applied& x);
   void receive(const messages::kept& x);
@@ -77,6 +81,7 @@ class branch {
   std::shared_ptr<const opened_job> job_;
   std::shared_ptr<const message_path> path_;  ///< null: in no tree
   std::map<int, messages::replica_actor> replicas_;
+  messages::ready ready_;
   merged_reports<messages::vote> votes_;
   merged_reports<messages::applied> applied_;
   enum class awaited : std::uint8_t { nothing, votes, applied } awaits_ = awaited::nothing;

@@ -81,6 +81,7 @@ void node_state::watch_root() {
 void node_state::close_restored(const messages::all_restored& x) {
   if (x.generation == generation_ && context_->restored)
     context_->restored();
+  branch_.receive(x);
 }
 
 void node_state::use(const messages::use_branches& x) {

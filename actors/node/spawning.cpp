@@ -174,6 +174,7 @@ messages::node_actor::behavior_type node(messages::node_actor::stateful_pointer<
       in_tree<messages::take_snapshot>(self),
       in_tree<messages::drop_snapshot>(self),
       in_tree<messages::use_checkpointer>(self),
+      in_tree<messages::ready>(self),
       in_tree<messages::vote>(self),
       in_tree<messages::applied>(self),
       in_tree<messages::kept>(self),

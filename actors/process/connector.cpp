@@ -3,13 +3,16 @@
 #include "actors/process/control_plane.hpp"
 #include "actors/support/guard.hpp"
 #include "messages/core/error.hpp"
+#include "runtime/core/error.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/exit_reason.hpp>
 
+#include <algorithm>
 #include <exception>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace troupe::actors {
 namespace {
@@ -44,15 +47,32 @@ caf::result<messages::connected> connector_state::connect(const messages::connec
   if (x.generation < newest_)
     return messages::make_error(messages::ec::cancelled, "NODE-3: a newer supervisor is obeyed");
   newest_ = x.generation;
-  by_->use_only(x.others);
-  std::set<messages::process_name> named;
+  if (value(x.since) == 0)
+    neighbours_.clear();
+  else
+    runtime::ensure(x.since == connected_,
+                    "PROCESS-2: a connector is told what has changed since it had all neighbours");
+  for (const int place : x.no_more)
+    neighbours_.erase(place);
   for (const auto& other : x.others)
+    neighbours_[other.who.process] = other;
+  // Each begins with the next process, so that not all call the first one at once.
+  std::vector<messages::process_address> all;
+  for (const auto& [place, other] : neighbours_)
+    all.push_back(other);
+  std::ranges::rotate(all, std::ranges::find_if(all, [this](const auto& other) {
+                        return other.who.process > by_->self().process;
+                      }));
+  by_->use_only(all);
+  std::set<messages::process_name> named;
+  for (const auto& other : all)
     named.insert(other.who);
   std::erase_if(others_, [&](const auto& one) { return !named.contains(one.first); });
-  for (const auto& other : x.others)
+  for (const auto& other : all)
     if (other.port != 0 && !others_[other.who])
       if (auto failure = call(other); !failure.empty())
         return messages::connected{std::move(failure), other.who};
+  connected_ = x.generation;
   return messages::connected{};
 }
 

@@ -43,6 +43,8 @@ class connector_state {
   std::shared_ptr<neighbours> by_;
   std::chrono::milliseconds patience_{};  ///< timeout for a process that does not answer
   runtime::generation_id newest_ = {};
+  runtime::generation_id connected_ = {};  ///< the newest that was answered without a failure
+  std::map<int, messages::process_address> neighbours_;  ///< by place
   /// The processes that this one calls. These handles keep the connections open: CAF closes one
   /// when no actor of its other end is known. Null: not connected.
   std::map<messages::process_name, messages::connector_actor> others_;

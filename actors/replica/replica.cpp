@@ -259,7 +259,7 @@ void replica_state::receive(const messages::ready& x) {
   messages::ready all{told_.generation, told_.replica};
   for (const auto& part : ready_)
     all.transfer = std::max(all.transfer, part.transfer);
-  context_->messages->send(self_, told_.supervisor, std::move(all));
+  context_->messages->send(self_, told_.reports_to, std::move(all));
 }
 
 void replica_state::receive(const messages::vote& x) {

@@ -234,11 +234,8 @@ std::string bit_checker::name_and_place_of(int replica, int stage) const {
 }
 
 void bit_checker::look_for_stragglers(const messages::vote& all, int microbatches) {
-  std::vector<worker_times> times;
-  for (const auto& x : all.times)
-    times.push_back({x.replica, x.stage_index, x.computing, x.redeeming, x.awaiting_batches});
   std::map<slowness, std::vector<straggler_news>> news;
-  for (const auto& x : slow_.compare(times, microbatches))
+  for (const auto& x : slow_.compare(listed_workers(all), microbatches, unlisted_workers(all)))
     news[x.is].push_back(x);
   for (const auto& [is, them] : news) {
     std::vector<std::string> names;

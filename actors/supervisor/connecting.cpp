@@ -5,6 +5,7 @@
 #include <caf/exit_reason.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace troupe::actors {
@@ -33,7 +34,8 @@ std::vector<std::pair<int, int>> roster::other_pairs() const {
   return out;
 }
 
-// PROCESS-2. Each process is told of all its neighbours, so it closes connections with former ones.
+// PROCESS-2. A process that stays is told what has changed: with the addresses of all neighbours,
+// the orders of a recovery would grow with the square of a group.
 void roster::connect_processes() {
   for (int p = 0; p < run_.processes(); ++p)
     if (process(p).connector)
@@ -42,13 +44,26 @@ void roster::connect_processes() {
     return;
   if (neighbours_.empty())
     neighbours_ = runtime::neighbours_of(run_.job->pipeline, run_.job->seats, run_.job->placed);
-  auto all = runtime::with_pairs(neighbours_, other_pairs());
+  const auto before = std::exchange(connected_, {run_.generation(), other_pairs()});
+  for (const auto& x : processes_)
+    connected_.who.push_back(x.where.who);
+  const auto all = runtime::with_pairs(neighbours_, connected_.others);
+  const auto all_before = runtime::with_pairs(neighbours_, before.others);
   for (const int p : std::set(connecting_)) {
     messages::connect_to told{.generation = run_.generation()};
-    // Each begins with the next process, so that not all call the first one at once.
-    auto& others = all[std::size_t(p)];
-    std::rotate(others.begin(), std::ranges::upper_bound(others, p), others.end());
+    const auto& others = all[std::size_t(p)];
+    const auto& others_before = all_before[std::size_t(p)];
+    if (value(before.generation) != 0 && process(p).connected_in == before.generation) {
+      told.since = before.generation;
+      std::ranges::set_difference(others_before, others, std::back_inserter(told.no_more));
+    }
+    const auto is_known = [&](int other) {
+      return value(told.since) != 0 && std::ranges::binary_search(others_before, other)
+             && before.who[std::size_t(other)] == process(other).where.who;
+    };
     for (const int other : others) {
+      if (is_known(other))
+        continue;
       told.others.push_back(process(other).where);
       if (!calls(p, other))
         told.others.back().port = 0;
@@ -63,6 +78,7 @@ void roster::connect_processes() {
               if (!x.failure.empty())
                 return recovery_.cannot_connect(p, x.other, x.failure);
               connecting_.erase(p);
+              processes_[std::size_t(p)].connected_in = of;
               spawn_ranks_if_served();
             },
             [this, p, of](const caf::error&) {

@@ -139,7 +139,8 @@ void recoverer::receive(const messages::ready& x) {
   if (x.generation != run_.generation() || run_.members.now() != membership::phase::forming)
     return;
   loss_.transfer = std::max(loss_.transfer, x.transfer);
-  if (++ready_ == run_.job->replicas())
+  ready_ += x.replicas;
+  if (ready_ == run_.job->replicas())
     run_.members.ready(run_.generation());
   begin_when_ready();
 }
@@ -149,11 +150,8 @@ void recoverer::begin_when_ready() {
       || run_.members.now() != membership::phase::running || steps_.begun())
     return;
   steps_.begin();
-  if (run_.processes() == 1)
-    run_.send(run_.node, messages::all_restored{run_.generation()});
-  else
-    for (const auto& x : roster_.processes())
-      run_.send(x.node, messages::all_restored{run_.generation()});
+  for (const auto& node : roster_.top_nodes())
+    run_.send(node, messages::all_restored{run_.generation()});
   roster_.tell_of_services();
   run_.show_stages("running");
   tell_restart();

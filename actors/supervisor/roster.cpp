@@ -40,6 +40,7 @@ void roster::join(const messages::process_started& x) {
   process_of_node_[x.node.address()] = x.process;
   at.connector = x.connector;
   at.where = x.where;
+  at.connected_in = {};
   at.host = x.host;
   at.domain = x.domain;
   run_.show_process(x.process, "running");

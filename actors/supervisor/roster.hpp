@@ -10,6 +10,7 @@
 #include "runtime/job/job_neighbours.hpp"
 #include "runtime/layout/process_tree.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -27,6 +28,7 @@ class roster : supervisor_part {
     messages::node_actor node;
     messages::connector_actor connector;  ///< none: it needs no connections
     messages::process_address where;
+    runtime::generation_id connected_in = {};  ///< the newest in which all neighbours were reached
     std::string host;
     std::string domain;          ///< failure domain of the host; empty: the host alone
     int kept_in = home_process;  ///< process of the keeper of their states
@@ -44,7 +46,8 @@ class roster : supervisor_part {
   explicit roster(supervisor_parts& all)
       : supervisor_part(all), processes_(std::size_t(run_.processes())) {
     for (int r = 0; r < run_.job->replicas(); ++r)
-      homes_.insert(run_.process_of(r, 0));
+      homes_.push_back(run_.process_of(r, 0));
+    std::ranges::sort(homes_);
   }
 
   /// Connects the processes and spawns missing services, then the ranks.
@@ -70,6 +73,8 @@ class roster : supervisor_part {
     std::pair<int, int> reporter;  ///< as vote::reporter
   };
   std::vector<member_below> below() const;
+  /// Those at the top of the tree; with one process, its node.
+  std::vector<messages::node_actor> top_nodes() const;
   std::size_t reporters() const { return below().size(); }
   /// Null: it is not there.
   messages::replica_actor replica(int x) const {
@@ -128,8 +133,8 @@ class roster : supervisor_part {
   void spawn_viewers();
   void spawn_replicas();
   void tell_branches() const;
-  /// A replica lives in that process, or in one below it.
-  bool leads_to_replicas(int process) const;
+  /// Number of replicas in that process and in all below it.
+  int replicas_below(int process) const;
   /// Returns the processes of a replica's ranks.
   std::vector<messages::hosting_process> hosting_processes(int replica) const;
   /// Sends it to the replicas with ranks in that process.
@@ -167,7 +172,7 @@ class roster : supervisor_part {
   std::map<caf::actor_addr, watched_actor> watched_;
   std::vector<messages::replica_actor> replicas_;  ///< empty: no generation is formed
   runtime::process_tree tree_{run_.processes()};
-  std::set<int> homes_;                                        ///< processes of the replicas
+  std::vector<int> homes_;                                     ///< of the replicas, ascending
   std::map<int, std::vector<messages::group_opened>> opened_;  ///< for replicas that come later
   messages::monitor_actor monitor_;
   bool without_monitor_ = false;  ///< it died too often
@@ -178,6 +183,11 @@ class roster : supervisor_part {
   bool ranks_asked_for_ = false;
   runtime::process_neighbours neighbours_;  ///< of the layout; empty: not found yet
   std::set<int> connecting_;                ///< processes that have not answered connect_to
+  struct {
+    runtime::generation_id generation = {};
+    std::vector<std::pair<int, int>> others = {};      ///< as other_pairs
+    std::vector<messages::process_name> who = {};      ///< by place
+  } connected_;                                        ///< the newest orders to connect
   std::map<std::uint64_t, residence> pending_spawns_;  ///< by number
   std::uint64_t asked_ = 0;
 };

@@ -341,9 +341,18 @@ messages::keeper_actor roster::holder_for(int process) const {
   return from ? keeper_in(*from) : messages::keeper_actor();
 }
 
-bool roster::leads_to_replicas(int process) const {
-  const auto home = homes_.lower_bound(process);
-  return home != homes_.end() && *home < tree_.end_of_subtree(process);
+int roster::replicas_below(int process) const {
+  return int(std::ranges::lower_bound(homes_, tree_.end_of_subtree(process))
+             - std::ranges::lower_bound(homes_, process));
+}
+
+std::vector<messages::node_actor> roster::top_nodes() const {
+  if (run_.processes() == 1)
+    return {run_.node};
+  std::vector<messages::node_actor> out;
+  for (const int p : tree_.children(runtime::process_tree::root))
+    out.push_back(process(p).node);
+  return out;
 }
 
 std::vector<roster::member_below> roster::below() const {
@@ -353,7 +362,7 @@ std::vector<roster::member_below> roster::below() const {
       out.push_back({replicas_[r], {-1, int(r)}});
   else if (!replicas_.empty())
     for (const int p : tree_.children(runtime::process_tree::root))
-      if (leads_to_replicas(p))
+      if (replicas_below(p) > 0)
         out.push_back({process(p).node, {p, 0}});
   return out;
 }
@@ -361,13 +370,14 @@ std::vector<roster::member_below> roster::below() const {
 // Nothing that a node spawns afterwards may overtake this.
 void roster::tell_branches() const {
   for (int p = 0; p < run_.processes() && run_.processes() > 1; ++p) {
-    messages::use_branches told{.generation = run_.generation(), .process = p};
+    messages::use_branches told{
+        .generation = run_.generation(), .process = p, .replicas = replicas_below(p)};
     if (const int above = tree_.parent(p); above == runtime::process_tree::root)
       told.above = messages::supervisor_actor(run_.self);
     else
       told.above = process(above).node;
     for (const int child : tree_.children(p))
-      told.below.push_back({child, process(child).node, leads_to_replicas(child)});
+      told.below.push_back({child, process(child).node, replicas_below(child) > 0});
     run_.send_at_once(process(p).node, std::move(told));
   }
 }

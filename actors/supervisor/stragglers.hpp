@@ -7,6 +7,10 @@
 // its compute time: when all wait alike, all are named. A run of one worker names none: alone, a
 // slow worker looks like a busy machine.
 //
+// With many replicas only the slowest workers of a stage are known, and how many others took how
+// long (actors/host/merged_times.hpp). Then all workers of the stage define what is usual. A worker
+// that is not listed keeps its number of slow steps only while an unlisted time may be slow.
+//
 // Step times vary where machines are shared. A slow time must exceed the usual one by more than its
 // own variation. A worker is named after three slow steps in a row, and after more if slow steps
 // come and go by chance. Chance alone names one worker of the run in a hundred thousand steps.
@@ -17,6 +21,8 @@
 //                only if these steps also take 10 s together.
 
 #pragma once
+
+#include "messages/training/step.hpp"
 
 #include <array>
 #include <cstdint>
@@ -42,6 +48,18 @@ struct worker_times {
   int stage = 0;
   double computing = 0, redeeming = 0, awaiting_batches = 0;
 };
+
+/// The workers of a stage that are not listed.
+struct other_workers {
+  using numbers = std::vector<std::pair<double, int>>;  ///< (seconds, workers)
+
+  int stage = 0;
+  /// Ascending; of computing, redeeming and awaiting batches. Each has all of them.
+  std::array<numbers, 3> times = {};
+};
+
+std::vector<worker_times> listed_workers(const messages::vote& all);
+std::vector<other_workers> unlisted_workers(const messages::vote& all);
 
 struct straggler_rule {
   double ratio = 1.5;        ///< slow: above usual times this; 0: disabled
@@ -72,7 +90,9 @@ class stragglers {
 
   /// Takes the times of all workers in a completed step. `work`: amount of work in the step, in any
   /// unit; times are compared per unit.
-  std::vector<straggler_news> compare(const std::vector<worker_times>& step, double work);
+  std::vector<straggler_news> compare(const std::vector<worker_times>& step,
+                                      double work,
+                                      const std::vector<other_workers>& others = {});
 
   /// Consecutive slow steps that name a worker at present.
   int needed(slowness cause) const;
@@ -81,6 +101,7 @@ class stragglers {
   static constexpr std::size_t causes = 3;
   using times = std::array<double, causes>;  ///< compute, link, input
   using place = std::pair<int, int>;         ///< (stage, replica)
+  using numbers = other_workers::numbers;
 
   struct known_worker {
     std::deque<times> past;  ///< per unit of work, newest last; without slow steps
@@ -100,6 +121,22 @@ class stragglers {
     double usual = -1;  ///< negative: unknown
     double spread = 0;  ///< median deviation from it
   };
+  /// A stage with workers that are not listed. Times are per unit of work.
+  struct crowd {
+    std::array<numbers, causes> now = {};               ///< of those that are not listed
+    std::deque<std::array<numbers, causes>> past = {};  ///< of all that were not slow
+    std::array<reference, causes> usual = {};
+    std::array<bool, causes> hides = {};  ///< an unlisted time may be slow
+  };
+
+  void take_others(const std::vector<other_workers>& others,
+                   const std::map<place, times>& now,
+                   double work);
+  void remember_others(const std::map<place, times>& now);
+  /// Judges the known workers that are not listed.
+  void judge_unlisted(const std::map<place, times>& now, std::vector<straggler_news>& to);
+  void end_row(known_worker& x, std::size_t cause);
+  static reference at_most_half(reference x, std::size_t cause, const times& mine);
   reference usual(const place& of, std::size_t cause, const std::map<place, times>& now) const;
   straggler_news judge(const place& of, const std::map<place, times>& now, double work);
   bool is_slow(const times& mine, std::size_t cause, const reference& beside, double work) const;
@@ -108,6 +145,8 @@ class stragglers {
 
   straggler_rule rule_;
   std::map<place, known_worker> workers_;
+  std::map<int, crowd> crowds_;  ///< by stage
+  std::size_t all_workers_ = 0;  ///< in the newest step
   std::array<chance, causes> chances_;
 };
 

@@ -9,6 +9,9 @@
 //   hub -> supervisor                commands_wait  viewers have sent commands
 //   supervisor -> monitor            conclude       answered by concluded
 //   supervisor -> node               shut_down      the job is over
+//
+// With several processes, `ready` and `all_restored` go along their tree
+// (messages/training/step.hpp).
 
 #pragma once
 
@@ -22,8 +25,9 @@ namespace troupe::messages {
 
 struct ready {
   runtime::generation_id generation = {};
-  int replica = 0;
-  double transfer = 0;  ///< seconds to transfer its state from a keeper; 0: local
+  int replica = 0;      ///< of a branch: unused
+  double transfer = 0;  ///< seconds of the slowest transfer of a state from a keeper; 0: all local
+  int replicas = 1;     ///< of a branch: the number of replicas below it
 };
 
 struct all_restored {

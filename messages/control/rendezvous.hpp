@@ -27,7 +27,7 @@
 namespace troupe::messages {
 
 /// Increase it if a process of an older build would misunderstand this one.
-inline constexpr std::uint32_t process_protocol = 7;
+inline constexpr std::uint32_t process_protocol = 8;
 
 /// A process that hosts ranks: its place in the job and its incarnation.
 struct process_name {
@@ -111,10 +111,14 @@ struct round_decided {
   std::string why = {};
 };
 
-/// All neighbours. Connections with other processes are closed.
+/// The neighbours in a generation. Connections with other processes are closed.
 struct connect_to {
   runtime::generation_id generation = {};
+  /// The connector has connected with all neighbours of this generation; `others` are the new ones,
+  /// and those with a new incarnation. 0: all.
+  runtime::generation_id since = {};
   std::vector<process_address> others = {};
+  std::vector<int> no_more = {};  ///< places of neighbours of `since` that are none any more
 };
 
 struct connected {

@@ -104,6 +104,7 @@ struct use_branches {
   int process = 0;
   report_actor above = {};
   std::vector<branch_below> below = {};
+  int replicas = 0;  ///< in this process and in all below it
 };
 
 struct spawn_replica {

@@ -48,8 +48,10 @@ namespace troupe::messages {
 TROUPE_MESSAGES(TROUPE_DECLARE_MESSAGE)
 #undef TROUPE_DECLARE_MESSAGE
 
-/// Receives reports of steps: the supervisor or a node.
+/// Receives reports of replicas: the supervisor or a node.
 using report_actor = caf::typed_actor<
+    // All ranks are built.
+    caf::reacts_to<ready>,
     // All gradients are reduced.
     caf::reacts_to<vote>,
     // All states are updated.
@@ -68,8 +70,6 @@ using order_actor = caf::typed_actor<caf::reacts_to<run_step>,
 using supervisor_actor = report_actor::extend<
     // Tell this to the members of other replicas.
     caf::reacts_to<group_opened>,
-    // A replica is built.
-    caf::reacts_to<ready>,
     // Forward this to another replica.
     caf::reacts_to<check_pass>,
     // A checkpoint is durable.

@@ -122,6 +122,13 @@ struct stage_times {
   double no_core = 0;
 };
 
+/// Times of the workers of one stage that a merged vote does not list: the number of workers, by
+/// bins of time (actors/host/merged_times.hpp).
+struct unlisted_times {
+  int stage_index = 0;
+  std::map<int, int> computing = {}, redeeming = {}, awaiting_batches = {};
+};
+
 /// A pass computed by two replicas.
 struct checked_pass {
   int stage_index = 0;  ///< index among the stages of the replica
@@ -174,7 +181,9 @@ struct vote {
   nonfinite_gradient nonfinite = {};
   /// If requested: of the leading rank of the stage. A branch sends those of its slowest replica.
   std::vector<executed_row> executed = {};
-  std::vector<stage_times> times = {};  ///< if stragglers are detected
+  /// If stragglers are detected. Merged: of all workers of a stage, or of its slowest ones.
+  std::vector<stage_times> times = {};
+  std::vector<unlisted_times> other_times = {};  ///< merged: of its others; by stage
   /// Passes recomputed for other replicas. A replica sends those that differ (lists_checks).
   std::vector<checked_pass> checked = {};
   /// If requested: the choices of this rank's rows, by unit. Merged: sums.

@@ -62,9 +62,9 @@ struct branching {
             .generation = generation,
             .process = 1,
             .above = system.listener(above),
-            .below
-            = {{2, caf::actor_cast<messages::node_actor>(system.listener(below[0])), true},
-               {3, caf::actor_cast<messages::node_actor>(system.listener(below[1])), false}}});
+            .below = {{2, caf::actor_cast<messages::node_actor>(system.listener(below[0])), true},
+                      {3, caf::actor_cast<messages::node_actor>(system.listener(below[1])), false}},
+            .replicas = 2});
     spawn(generation);
   }
   static messages::vote vote(int process, int replica) {
@@ -89,7 +89,9 @@ struct branching {
   }
 
   tests::heard_by<messages::replica_actor> replica;
-  std::array<tests::heard_by<messages::order_actor>, 2> below;
+  std::array<tests::heard_by<messages::order_actor::extend<caf::reacts_to<messages::all_restored>>>,
+             2>
+      below;
   tests::heard_by<messages::report_actor> above;
   tests::deterministic system;
   std::shared_ptr<actors::prepared_job> prepared;
@@ -133,6 +135,39 @@ TEST_CASE("a branch merges the votes of its replicas and of branches below, in a
   CHECK(all.gradients[0].zeros == 3);
   CHECK(all.gradients[0].alike == messages::index_ranges{{0, 2}});
   CHECK(it.waits_for().empty());
+}
+
+TEST_CASE("a branch reports once that all replicas stand, with the slowest transfer", "[actors]") {
+  branching it;
+  it.system.tell(it.node, messages::ready{first_generation, 1, 0.5, 1});
+  it.system.tell(it.node, messages::ready{runtime::make_generation(0, 0), 0, 9, 1});
+  CHECK(it.above.of<messages::ready>().empty());
+  it.system.tell(it.node, messages::ready{first_generation, 0, 0.25, 1});
+  REQUIRE(it.above.of<messages::ready>().size() == 1);
+  CHECK(it.above.of<messages::ready>().front().replicas == 2);
+  CHECK(it.above.of<messages::ready>().front().transfer == 0.5);
+  const auto next = runtime::next(first_generation);
+  it.begin(next);
+  it.system.tell(it.node, messages::ready{next, 0, 0, 2});  // both live below
+  REQUIRE(it.above.of<messages::ready>().size() == 2);
+  CHECK(it.above.of<messages::ready>().back().transfer == 0);
+}
+
+TEST_CASE("BRANCH-1: more replicas than there are end the branch's process", "[actors]") {
+  branching it;
+  for (int i = 0; i < 3; ++i)
+    it.system.tell(it.node, messages::ready{first_generation, 0});
+  CHECK(it.end->is(messages::ec::protocol_violated));
+}
+
+TEST_CASE("a branch tells all below that the initial states are there", "[actors]") {
+  branching it;
+  int closed = 0;
+  it.prepared->node->restored = [&closed] { ++closed; };
+  it.system.tell(it.node, messages::all_restored{first_generation});
+  CHECK(closed == 1);
+  for (auto& other : it.below)
+    CHECK(other.of<messages::all_restored>().size() == 1);
 }
 
 TEST_CASE("BRANCH-1: a repeated report ends the branch's process", "[actors]") {

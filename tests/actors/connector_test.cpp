@@ -58,12 +58,18 @@ struct connected_process {
 
   /// The answer, or an error with its text as the failure.
   messages::connected connect(std::uint64_t generation,
-                              std::vector<messages::process_address> others) {
+                              std::vector<messages::process_address> others,
+                              std::uint64_t since = 0,
+                              std::vector<int> no_more = {}) {
     messages::connected out{.failure = "no answer"};
     caf::scoped_actor self(system);
     self->request(actor,
                   patience,
-                  messages::connect_to{runtime::make_generation(1, generation), std::move(others)})
+                  messages::connect_to{
+                      runtime::make_generation(1, generation),
+                      since == 0 ? runtime::generation_id() : runtime::make_generation(1, since),
+                      std::move(others),
+                      std::move(no_more)})
         .receive([&](const messages::connected& x) { out = x; },
                  [&](const caf::error& why) { out.failure = messages::text_of(why); });
     return out;
@@ -126,6 +132,22 @@ TEST_CASE("a connector parts from processes that are no neighbours any more", "[
   it.b.reset();
   REQUIRE(it.a->connect(3, {c.where}).failure.empty());
   CHECK(it.a->losses().empty());
+}
+
+TEST_CASE("a connector that is told of changes keeps its other neighbours", "[actors]") {
+  connected_run it;
+  connected_process c(it.credentials, {2, 1});
+  REQUIRE(it.a->connect(1, {it.b->where}).failure.empty());
+  REQUIRE(it.a->connect(2, {c.where}, 1).failure.empty());
+  CHECK((it.a->links->knows(1) && it.a->links->knows(2)));
+  it.b.reset();
+  REQUIRE(soon([&] { return it.a->losses() == std::vector<messages::process_name>{{1, 1}}; }));
+  CHECK(it.a->connect(3, {}, 2).other == messages::process_name{1, 1});  // calls it again
+  it.b.emplace(it.credentials, messages::process_name{1, 2});
+  REQUIRE(it.a->connect(4, {it.b->where}, 2).failure.empty());
+  CHECK(it.a->links->knows(1));
+  REQUIRE(it.a->connect(5, {}, 4, {2}).failure.empty());
+  CHECK((it.a->links->knows(1) && !it.a->links->knows(2)));
 }
 
 TEST_CASE("a connector does not call a neighbour that calls it", "[actors]") {

@@ -2,6 +2,7 @@
 
 #include "actors/host/merged_reports.hpp"
 
+#include "actors/host/merged_times.hpp"
 #include "tests/support/broken.hpp"
 #include "tests/support/tiny_job.hpp"
 
@@ -10,7 +11,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,10 +83,78 @@ TEST_CASE("merged votes do not depend on order and grouping", "[actors]") {
   CHECK(std::ranges::is_sorted(all.losses, {}, &runtime::loss_part::order));
   std::array<int, merged_replicas> order = {0, 1, 2, 3};
   do {
-    auto x = in_pairs(order, job, wrong);
-    std::ranges::sort(x.times, {}, &messages::stage_times::replica);
-    CHECK(x == all);
+    CHECK(in_pairs(order, job, wrong) == all);
   } while (std::ranges::next_permutation(order).found);
+}
+
+TEST_CASE("times of many replicas are those of the slowest, in any grouping, and of bounded size",
+          "[actors]") {
+  constexpr int replicas = 60;
+  const auto vote_in = [](int replica) {
+    messages::vote out{.replica = replica};
+    for (int stage = 0; stage < 2; ++stage)
+      out.times.push_back({.replica = replica,
+                           .stage_index = stage,
+                           .computing = 0.2 + 1e-3 * (replica * 7 % replicas),
+                           .redeeming = 1e-3 * (replica * 11 % replicas),
+                           .awaiting_batches = replica % 3 == 0 ? 0.5 : 0});
+    return out;
+  };
+  // Groups of `each`, merged from either end; then the groups from the other end.
+  const auto merged = [&](int each, bool backwards) {
+    std::vector<messages::vote> groups;
+    for (int first = 0; first < replicas; first += each) {
+      auto& group = groups.emplace_back();
+      for (int i = 0; i < each; ++i) {
+        auto x = vote_in(backwards ? first + each - 1 - i : first + i);
+        actors::merge_times(group, x);
+      }
+    }
+    messages::vote out;
+    for (std::size_t i = 0; i < groups.size(); ++i)
+      actors::merge_times(out, groups[backwards ? i : groups.size() - 1 - i]);
+    return out;
+  };
+  const auto all = merged(replicas, false);
+  for (const int each : {1, 2, 10, 30})
+    for (const bool backwards : {false, true}) {
+      CAPTURE(each, backwards);
+      CHECK(merged(each, backwards) == all);
+    }
+  CHECK(all.times.size() <= 2 * actors::all_listed);
+  REQUIRE(all.other_times.size() == 2);
+  for (const auto& x : all.other_times) {
+    const auto listed
+        = std::ranges::count(all.times, x.stage_index, &messages::stage_times::stage_index);
+    for (const auto* const bins : {&x.computing, &x.redeeming, &x.awaiting_batches}) {
+      std::ptrdiff_t workers = 0;
+      for (const auto& [bin, number] : *bins)
+        workers += number;
+      CHECK(workers + listed == replicas);
+    }
+  }
+  std::set<int> slowest;
+  for (const auto& x : all.times)
+    if (x.stage_index == 1 && x.computing > 0.2 + 1e-3 * (replicas - 9))
+      slowest.insert(x.replica);
+  CHECK(slowest.size() == actors::slowest_listed);
+  auto few = vote_in(0);
+  for (int r = 1; r < int(actors::all_listed); ++r) {
+    auto x = vote_in(r);
+    actors::merge_times(few, x);
+  }
+  CHECK(few.times.size() == 2 * actors::all_listed);
+  CHECK(few.other_times.empty());
+}
+
+TEST_CASE("a bin holds times within 3 percent", "[actors]") {
+  for (double seconds = 1e-6; seconds < 1e4; seconds *= 1.003) {
+    CAPTURE(seconds);
+    const auto middle = actors::middle_of_bin(actors::bin_of(seconds));
+    CHECK(std::abs(middle - seconds) < 0.03 / 2 * 1.1 * seconds);
+    CHECK(actors::bin_of(middle) == actors::bin_of(seconds));
+  }
+  CHECK(actors::middle_of_bin(actors::bin_of(1e-7)) == 0);
 }
 
 TEST_CASE("a norm of any rank changes the digest of a merged vote", "[actors]") {

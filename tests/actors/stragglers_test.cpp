@@ -2,12 +2,14 @@
 
 #include "actors/supervisor/stragglers.hpp"
 
+#include "actors/host/merged_times.hpp"
 #include "runtime/core/random.hpp"
 #include "tests/actors/recorded_noise.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <vector>
@@ -161,6 +163,62 @@ TEST_CASE("STRAGGLER-1: the end of slowness and a new cause are reported, too", 
        {slowness::none, slowness::compute, slowness::none, slowness::link, slowness::input})
     run(how);
   CHECK(told == std::vector{slowness::compute, slowness::none, slowness::link, slowness::input});
+}
+
+namespace {
+
+/// What the supervisor hears of this step.
+std::vector<straggler_news> heard(stragglers& by, const std::vector<worker_times>& step) {
+  messages::vote all;
+  for (const auto& x : step) {
+    messages::vote one;
+    one.times = {{.replica = x.replica,
+                  .stage_index = x.stage,
+                  .computing = x.computing,
+                  .redeeming = x.redeeming,
+                  .awaiting_batches = x.awaiting_batches}};
+    actors::merge_times(all, one);
+  }
+  return by.compare(actors::listed_workers(all), 1, actors::unlisted_workers(all));
+}
+
+}  // namespace
+
+TEST_CASE("STRAGGLER-1: merged times of 40 replicas name the same workers as all times",
+          "[actors]") {
+  constexpr int replicas = 40;
+  const int slow = GENERATE(0, 1, 5, 12);  // more than are listed
+  CAPTURE(slow);
+  stragglers exact({}), merged({});
+  std::uint64_t number = 0;
+  std::vector<std::pair<int, slowness>> of_exact, of_merged;
+  for (int i = 0; i < 60; ++i) {
+    auto step = usual_step(replicas, 1);
+    for (auto& one : step) {
+      one.computing *= noise(number);
+      one.redeeming *= 10 * noise(number);
+      one.awaiting_batches *= 5 * noise(number);
+    }
+    if (i >= 20 && i < 40)
+      for (int r = 0; r < slow; ++r)  // all alike
+        of(step, 3 * r, 0).computing = 1.2;
+    for (const auto& x : exact.compare(step, 1))
+      of_exact.emplace_back(x.replica, x.is);
+    for (const auto& x : heard(merged, step))
+      of_merged.emplace_back(x.replica, x.is);
+  }
+  if (slow > int(actors::slowest_listed)) {
+    // The slowest are named first, the others when those listed are slower no longer.
+    CHECK(of_exact.size() == std::size_t(2 * slow));
+    CHECK(of_merged.size() >= 2 * actors::slowest_listed);
+    for (const auto& [replica, is] : of_merged)
+      CHECK((replica % 3 == 0 && replica < 3 * slow));
+    return;
+  }
+  std::ranges::sort(of_exact);
+  std::ranges::sort(of_merged);
+  CHECK(of_merged == of_exact);
+  CHECK(of_exact.size() == std::size_t(2 * slow));  // slow, and over
 }
 
 TEST_CASE("two slow steps are not a straggler", "[actors]") {

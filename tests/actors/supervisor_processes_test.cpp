@@ -81,6 +81,49 @@ TEST_CASE("PROCESS-2: ranks are spawned when each process is connected with its 
   CHECK(it.nodes[1].replicas.size() == 1);
 }
 
+TEST_CASE("PROCESS-2: a process that stays is told of new neighbours only", "[actors]") {
+  supervised_processes it;
+  it.play_connectors();
+  it.begin();
+  const auto& told = it.connectors[0].told;
+  const auto wrong = [&](runtime::generation_id generation) {
+    for (int r = 0; r < 2; ++r)
+      it.system.tell(it.supervisor,
+                     messages::vote{.generation = generation,
+                                    .step = runtime::step_id(1),
+                                    .replica = r,
+                                    .losses = {{2, 1}},
+                                    .gradients = {{.rank = r, .bits = {std::uint64_t(r), 0}}}});
+  };
+  wrong(first_generation);  // all ranks are spawned again; no process dies
+  REQUIRE(told.size() == 2);
+  CHECK(told[1].since == first_generation);
+  CHECK(told[1].others.empty());
+  CHECK(told[1].no_more.empty());
+  const auto second = told[1].generation;
+  it.system.tell(it.supervisor, messages::process_died{second, 1, 1, "killed by signal 9"});
+  it.come(1, 2);
+  REQUIRE(told.size() == 3);
+  CHECK(told[2].since == second);
+  REQUIRE(told[2].others.size() == 1);
+  CHECK(told[2].others[0].who == messages::process_name{1, 2});
+  REQUIRE(it.connectors[1].told.size() == 3);
+  CHECK(value(it.connectors[1].told[2].since) == 0);  // it is new
+  CHECK(it.connectors[1].told[2].others.size() == 1);
+}
+
+TEST_CASE("PROCESS-2: after a failed attempt to connect all neighbours are told again",
+          "[actors]") {
+  supervised_processes it;
+  it.play_connectors();
+  it.connectors[0].answer = {"no route to host", {1, 1}};
+  it.come(0);
+  it.come(1);
+  REQUIRE(it.connectors[0].told.size() == 2);
+  CHECK(value(it.connectors[0].told[1].since) == 0);
+  CHECK(it.connectors[0].told[1].others.size() == 1);
+}
+
 TEST_CASE("a neighbour that cannot be reached ends the generation, and the next one connects again",
           "[actors]") {
   supervised_processes it;

@@ -27,6 +27,7 @@ messages::node_actor::behavior_type as_branch(std::vector<messages::replica_acto
           [passes](const messages::drop_snapshot& x) { passes(x); },
           [passes](const messages::use_checkpointer& x) { passes(x); },
           [](const messages::use_branches&) {},
+          [](const messages::ready&) {},
           [](const messages::vote&) {},
           [](const messages::applied&) {},
           [](const messages::kept&) {}};

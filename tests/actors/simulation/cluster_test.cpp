@@ -125,6 +125,27 @@ TEST_CASE("a step of a cluster has the messages of the protocol, and no others",
   }
 }
 
+TEST_CASE("no actor hears of each replica or tells each process that a generation stands",
+          "[simulation]") {
+  constexpr auto most = std::uint64_t(runtime::process_tree::most_children);
+  const quiet hides_warnings;
+  auto of = of_size(1024);
+  of.kill = failing_part::process;
+  const auto x = run_cluster(of);
+  REQUIRE(x.recovery);
+  const auto replicas = std::uint64_t(x.replicas), processes = std::uint64_t(of.processes);
+  const known_tree tree(of);
+  for (const auto* const all : {&x.start, &x.recovery->messages}) {
+    CHECK(all->of("supervisor", "ready").messages == tree.leading_top);
+    CHECK(all->of("node", "ready").messages == replicas + tree.leading_inner);
+  }
+  CHECK(tree.leading_top <= most);
+  CHECK(x.recovery->messages.of("node", "all_restored").messages == processes);
+  // It still ends the generation in each process, and gives each its place in the tree. A third
+  // order to each would fail here.
+  CHECK(x.recovery->messages.of("supervisor").sent.messages < 3 * processes);
+}
+
 TEST_CASE("no actor's work for a step grows with the cluster", "[simulation]") {
   constexpr int smaller = 256, larger = 1024;
   const auto& a = run_of(smaller).step;
