@@ -491,6 +491,23 @@ TEST_CASE("an export keeps settings of the imported folder that Troupe does not 
   CHECK_FALSE(fs::exists(dir / "other" / "generation_config.json"));
 }
 
+TEST_CASE("a model folder says which ids end a text", "[checkpoint]") {
+  using ids = std::vector<std::int32_t>;
+  const auto ends = [](const char* config, const char* generation = "") {
+    return end_ids({.config = config, .generation_config = generation}, "theirs");
+  };
+  CHECK(ends("{}").empty());
+  CHECK(ends(R"({"eos_token_id": 4})") == ids{4});
+  CHECK(ends(R"({"eos_token_id": [4, 5]})") == ids{4, 5});
+  CHECK(ends(R"({"eos_token_id": [4, 5]})", R"({"eos_token_id": 6})") == ids{6});
+  CHECK(ends(R"({"eos_token_id": [4, 5]})", R"({"eos_token_id": null})") == ids{4, 5});
+  CHECK(ends(R"({"eos_token_id": [-1, 5]})") == ids{5});  // -1: no end
+  for (const auto* wrong : {R"({"eos_token_id": "</s>"})", R"({"eos_token_id": [4, 0.5]})"})
+    CHECK_THROWS_WITH(ends("{}", wrong),
+                      ContainsSubstring("'eos_token_id' in generation_config.json of the model in "
+                                        "'theirs' should be an id or a list of ids"));
+}
+
 TEST_CASE("a DeepSeek-V3 is returned without its layer for further tokens", "[checkpoint]") {
   const auto x = with_experts("deepseek_v3");
   auto config = nlohmann::json::parse(hub_config_json(x, {}));
@@ -498,6 +515,20 @@ TEST_CASE("a DeepSeek-V3 is returned without its layer for further tokens", "[ch
   CHECK(nlohmann::json::parse(returned_config({.config = config.dump()}, hub_config_json(x), {}))
             .at("num_nextn_predict_layers")
         == 0);
+}
+
+TEST_CASE("a model whose type has code of its own is returned with the type of transformers",
+          "[checkpoint]") {
+  const auto x = with_experts("deepseek_v3");
+  auto config = nlohmann::json::parse(hub_config_json(x, {}));
+  config["model_type"] = "kimi_k2";
+  const auto type = [&] {
+    const hub_origin origin{.config = config.dump()};
+    return nlohmann::json::parse(returned_config(origin, hub_config_json(x), {})).at("model_type");
+  };
+  CHECK(type() == "kimi_k2");
+  config["auto_map"] = {{"AutoModelForCausalLM", "modeling_deepseek.DeepseekV3ForCausalLM"}};
+  CHECK(type() == "deepseek_v3");
 }
 
 TEST_CASE("one id to stop at stays one number", "[checkpoint]") {
