@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/hub.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/family/families.hpp"
 #include "runtime/family/gpt/gpt.hpp"
 #include "runtime/family/gpt/gpt_hub.hpp"
 #include "tests/support/broken.hpp"
@@ -16,6 +17,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <fmt/format.h>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -594,6 +596,40 @@ TEST_CASE("the choice of a DeepSeek follows its config.json", "[checkpoint]") {
   CHECK(x.experts.group_score == "max");
   CHECK(x.latent.q_rank == 0);
   CHECK(x.experts.layers == "1");
+}
+
+TEST_CASE("a Kimi K2 is a DeepSeek-V3 whose file has all fields that decide it", "[checkpoint]") {
+  auto config = deepseek_json(3);
+  config["n_group"] = config["topk_group"] = 1;
+  config["rope_theta"] = 50000.0;
+  config["rope_scaling"] = {{"type", "yarn"},
+                            {"factor", 4.0},
+                            {"beta_fast", 1.0},
+                            {"beta_slow", 1.0},
+                            {"original_max_position_embeddings", 16},
+                            {"mscale", 1.0},
+                            {"mscale_all_dim", 1.0}};
+  const auto expected = gpt_from_hub(config.dump(), "it");
+  CHECK(expected.yarn_mscale_all == 1);
+  config["model_type"] = "kimi_k2";
+  CHECK(gpt_from_hub(config.dump(), "it") == expected);
+  CHECK(hub_config(config.dump(), "it") == model_description(expected));
+  for (const auto* field : {"rope_theta",
+                            "max_position_embeddings",
+                            "rms_norm_eps",
+                            "routed_scaling_factor",
+                            "first_k_dense_replace",
+                            "scoring_func",
+                            "topk_method",
+                            "norm_topk_prob"}) {
+    auto lacking = config;
+    lacking.erase(field);
+    CHECK_THAT(refusal(lacking.dump()),
+               ContainsSubstring(fmt::format("'{}' is missing", field))
+                   && ContainsSubstring("add the model's own value to config.json"));
+  }
+  config["scoring_func"] = "softmax";
+  CHECK_THAT(refusal(config.dump()), ContainsSubstring("'scoring_func' is \"softmax\""));
 }
 
 TEST_CASE("YaRN of latent attention has both factors", "[checkpoint]") {
