@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/family/gpt/gpt_config.hpp"
-#include "runtime/layout/box.hpp"
+#include "runtime/tensor/box.hpp"
 
 #include <span>
 #include <string>
