@@ -125,7 +125,7 @@ constexpr setting_flag decoder_start() {
   return setting_flag({.name = "--decoder-start-token-id",
                        .default_value = "that of [BOS], <s>, <pad> or [CLS]: the first of them "
                                         "that the tokenizer has",
-                       .help = "Id that begins the decoder's texts.",
+                       .help = "Id that begins the decoder's texts, unless they are made up.",
                        .only_given = true,
                        .resume = at_resume::told});
 }

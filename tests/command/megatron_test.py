@@ -116,7 +116,7 @@ def check_pointer(_):
 
 def check_scripts(_):
     """Megatron-LM's flags of BERT and T5 work, and another value of what a family has only once is refused."""
-    contradicting = {"--normalization RMSNorm": "give LayerNorm", "--position-embedding-type rope": "learned_absolute",
+    contradicting = {"--normalization RMSNorm": "give one of LayerNorm", "--position-embedding-type rope": "learned_absolute",
                      "--kv-channels 32": "--kv-channels is 32", "--num-query-groups 2": "--num-query-groups is 2"}
     with tempfile.TemporaryDirectory() as folder:
         (pathlib.Path(folder) / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n")

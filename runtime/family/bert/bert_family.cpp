@@ -25,7 +25,8 @@ bool may_differ(std::string_view member) {
 void require_own_sizes(const bert_asked& asked,
                        const bert_config& x,
                        std::vector<std::string>& wrong) {
-  if (const auto size = asked.head_size; size && x.heads > 0 && *size * x.heads != x.hidden)
+  if (const auto size = asked.head_size;
+      size && x.heads > 0 && x.hidden % x.heads == 0 && *size != x.head_size())
     wrong.push_back(
         fmt::format("`model.head_size` is {}, but {} heads share `model.hidden` {}: leave it out",
                     *size,

@@ -236,7 +236,7 @@ gpt_config llama_config(const hub_fields& in, const std::string& kind) {
 
 /// Kimi K2 is a DeepSeek-V3 under another name. Its own classes have other defaults, so its file
 /// must have the fields that decide the model.
-std::string kind_of(const hub_fields& in) {
+std::string kind_in(const hub_fields& in) {
   auto kind = in.text("model_type", "");
   if (kind != kimi)
     return kind;
@@ -269,7 +269,7 @@ gpt_config gpt_from_hub(std::string_view config_json, const std::string& where) 
   const hub_fields in(parse_json(config_json, where), where);
   in.require("quantization_config", nullptr);
   in.require("is_encoder_decoder", false);
-  const auto kind = kind_of(in);
+  const auto kind = kind_in(in);
   if (!is_hub_type(kind))
     in.refuse("model_type",
               "gpt2, llama, mistral, qwen2, qwen3, mixtral, qwen2_moe, qwen3_moe, olmoe, "

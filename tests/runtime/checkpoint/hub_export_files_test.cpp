@@ -199,3 +199,14 @@ TEST_CASE("an export locks its folder, also if the parent folder is new", "[chec
   CHECK(refused > 0);
   CHECK(fs::exists(dir / "new/model/config.json"));
 }
+
+TEST_CASE("an export says which token begins an answer", "[checkpoint]") {
+  const scratch_folder dir;
+  hub_export what{.model = llama(), .decoder_start = 5};
+  write_hub_model(dir / "out", what, numbered);
+  const auto config = nlohmann::json::parse(read_text(dir / "out" / "config.json"));
+  CHECK(config.at("decoder_start_token_id") == 5);
+  what.decoder_start.reset();
+  write_hub_model(dir / "none", what, numbered);
+  CHECK(read_text(dir / "none" / "config.json").find("decoder_start") == std::string::npos);
+}

@@ -260,6 +260,9 @@ TEST_CASE("the decoder of a T5 begins and ends its text with tokens of the token
   CHECK(before->end == text.encode("</s>", special_tokens::recognised).front());
   CHECK_THROWS_AS(t5_family().text_before(t5_family().smallest(4), troupe::tests::byte_tokenizer()),
                   input_error);
+  auto told = t5_family().smallest(4);
+  told.as<t5_config>().decoder_start = 7;
+  CHECK(t5_family().text_before(told, text)->first == std::vector<std::int32_t>{7});
 }
 
 TEST_CASE("made-up samples of a T5 write all elements, and cut padding off", "[t5]") {
