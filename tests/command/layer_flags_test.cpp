@@ -1,4 +1,5 @@
 #include "runtime/family/gpt/gpt.hpp"
+#include "runtime/job/batches.hpp"
 #include "runtime/model/counts.hpp"
 #include "tests/command/given_flags.hpp"
 
