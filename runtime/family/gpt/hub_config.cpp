@@ -249,7 +249,11 @@ std::string kind_in(const hub_fields& in) {
                             "topk_method",
                             "norm_topk_prob"})
     if (in.find(field) == nullptr)
-      in.refuse(field, "that of a DeepSeek-V3: add the model's own value to config.json");
+      throw input_error(
+          "{}: '{}' is missing, and a {} has no known default: add the model's own value",
+          in.where(),
+          field,
+          kimi);
   return "deepseek_v3";
 }
 
