@@ -17,6 +17,7 @@
 #include "runtime/core/json_reader.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/tokenizer/description.hpp"
 #include "runtime/tokenizer/null_tokenizer.hpp"
 
@@ -40,7 +41,19 @@ struct import_flags {
   fs::path hub, save, tokenizer;
 };
 
-/// Fills in the end-of-document token and the tokenizer files, if the checkpoint has a tokenizer.
+/// The token that begins a text after a given one. Empty: the model reads no given text, or it was
+/// trained on made-up data with a tokenizer that lacks such a token.
+std::optional<std::int32_t> decoder_start_of(const runtime::model_description& model,
+                                             const runtime::tokenizer& text) {
+  try {
+    if (const auto given = model.family().text_before(model, text))
+      return given->first.front();
+  } catch (const runtime::input_error&) {
+  }
+  return {};
+}
+
+/// Fills in special tokens and the tokenizer files, if the checkpoint has a tokenizer.
 void find_tokenizer(const runtime::checkpoint_reader& from,
                     const export_flags& flags,
                     runtime::hub_export& what) {
@@ -59,6 +72,7 @@ void find_tokenizer(const runtime::checkpoint_reader& from,
   runtime::require_described(*text, description);
   if (text->names_end_of_document())
     what.end_of_document = text->end_of_document();
+  what.decoder_start = decoder_start_of(what.model, *text);
   if (runtime::family_of(choice.type) == runtime::tokenizer_family::gpt2) {
     what.vocab_file = choice.vocab_file;
     what.merge_file = choice.merge_file;

@@ -48,6 +48,7 @@ runtime::generation_request request_for(const std::string& prompt,
   out.end_of_document = text.names_end_of_document() ? text.end_of_document() : -1;
   out.ids = text.vocabulary_size();
   out.other_ends = flags.end_tokens;
+  out.other_ends.insert(out.other_ends.end(), model.ends().begin(), model.ends().end());
   if (const auto& roles = model.before()) {
     out.given = std::exchange(out.prompt, roles->first);
     out.given.insert(out.given.end(), roles->after.begin(), roles->after.end());
@@ -91,9 +92,6 @@ shown_text stream_text(runtime::loaded_model& model,
       && !std::isspace(static_cast<unsigned char>(prompt.back())))
     give(" ");  // ids are words, separated by spaces
   const auto visit = [&](std::size_t, std::int32_t token) {
-    if (std::find(flags.end_tokens.begin(), flags.end_tokens.end(), token)
-        != flags.end_tokens.end())
-      return false;
     give(stop.push(characters.push(token)));
     return !stop.found() && wanted();
   };

@@ -42,6 +42,8 @@ std::string training_text(const runtime::run_status& x) {
     auto out = fmt::format("{} of {}", one.entry.progress.step, training->steps);
     if (training->loss)
       out += fmt::format(", loss {:.4f}", *training->loss);
+    if (training->best_accuracy)
+      out += fmt::format(", best accuracy {:.2f} %", 100 * *training->best_accuracy);
     if (training->tokens_per_second)
       out += fmt::format(", {:.0f} tokens/s", *training->tokens_per_second);
     if (training->seconds_left && x.condition == runtime::run_condition::runs)
@@ -133,6 +135,7 @@ ordered_json status_json(const runtime::run_folder& folder, const runtime::run_s
       out["training"] = {{"step", e.progress.step},
                          {"steps", training->steps},
                          {"loss", json_of(training->loss)},
+                         {"best_accuracy", json_of(training->best_accuracy)},
                          {"tokens_per_second", json_of(training->tokens_per_second)},
                          {"seconds_left", json_of(training->seconds_left)}};
   }

@@ -13,6 +13,7 @@
 #include <exception>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -32,15 +33,21 @@ runtime::process_entry supervisors_entry_of(const runtime::training_job& job) {
   return out;
 }
 
+/// `best`: the best accuracy so far, which the newest facts may lack.
 runtime::process_progress progress_of(const runtime::step_ledger& ledger,
                                       const living_registry& living,
-                                      std::uint64_t steps) {
+                                      std::uint64_t steps,
+                                      std::optional<double>& best) {
   runtime::process_progress out{.step = ledger.newest()};
   std::vector<runtime::step_report> reports;
   for (const auto& [number, fact] : ledger.facts())
     if (const auto* const report = std::get_if<runtime::step_report>(&fact))
       reports.push_back(*report);
+    else if (const auto* const validated = std::get_if<runtime::validation_report>(&fact))
+      if (const auto its = runtime::mean_of(validated->losses, runtime::best_accuracy_name))
+        best = its;
   out.training = runtime::training_progress_of(reports, out.step, steps);
+  out.training->best_accuracy = best;
   constexpr auto newest = runtime::generation_id(std::numeric_limits<std::uint64_t>::max());
   for (const auto& one : living.until(newest))
     out.generation = std::max(out.generation, std::uint64_t(one.generation));
@@ -79,10 +86,12 @@ void job_folder::follow(const prepared_job& job) {
     keep_ledger_left(folder_.ledger());
     job.node->ledger->write_down(folder_.ledger());
   }
-  entry_->follow(
-      [ledger = job.node->ledger,
-       living = job.node->living,
-       steps = job.opened().job.train_iterations] { return progress_of(*ledger, *living, steps); });
+  entry_->follow([ledger = job.node->ledger,
+                  living = job.node->living,
+                  steps = job.opened().job.train_iterations,
+                  best = std::optional<double>()]() mutable {
+    return progress_of(*ledger, *living, steps, best);
+  });
   hub_ = std::make_unique<run_hub>(folder_, job, incarnation_);
   // Opens the folder by name, because this object may end first.
   if (job.node->faults)

@@ -182,8 +182,8 @@ std::string evaluation_line(const runtime::validation_report& x,
             : fmt::format(
                 " validation loss at iteration {}{} |", x.iteration, x.test ? " on test set" : "");
   for (const auto& one : means) {
-    if (std::isnan(one.mean))
-      continue;
+    if (std::isnan(one.mean) || one.name == runtime::best_accuracy_name)
+      continue;  // best_line tells the latter
     line += is_short ? fmt::format("  {} {:.4f}", x.losses.empty() ? "loss" : one.name, one.mean)
                      : fmt::format(" {} value: {:.6E} |", one.name, one.mean);
     const auto its = std::ranges::find(losses, one.name, &runtime::loss_spec::name);
@@ -199,15 +199,14 @@ std::string evaluation_line(const runtime::validation_report& x,
 std::string best_line(const runtime::validation_report& x,
                       std::optional<runtime::validation_report>& best) {
   const auto accuracy_of = [](const runtime::validation_report& of) {
-    const auto its = std::ranges::find(of.losses, "accuracy", &runtime::named_loss::name);
-    return its == of.losses.end() ? NAN : its->mean;
+    return runtime::mean_of(of.losses, runtime::accuracy_name);
   };
-  if (x.test || std::isnan(accuracy_of(x)))
+  if (x.test || !accuracy_of(x))
     return {};
   if (!best || accuracy_of(x) > accuracy_of(*best))
     best = x;
   return fmt::format(" best accuracy on validation: {:.4f} % at iteration {}",
-                     100 * accuracy_of(*best),
+                     100 * *accuracy_of(*best),
                      best->iteration);
 }
 

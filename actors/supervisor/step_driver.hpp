@@ -102,6 +102,7 @@ class step_driver : supervisor_part {
     std::uint64_t consumed = 0;                    ///< samples of the set before the next round
     std::int64_t microbatches = 0;                 ///< of each replica, still to come
   } evaluation_;
+  std::optional<double> best_accuracy_;  ///< of validations, if the model measures one
   bool draining_;
   bool time_is_up_ = false;  ///< `exit_minutes` have passed
   std::string diagnosis_;    ///< the error that ends the run early; empty: none

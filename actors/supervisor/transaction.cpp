@@ -198,8 +198,14 @@ void step_driver::end_evaluation_round() {
   // A shortened validation is not reported, because it used other samples.
   if (evaluation_.microbatches == 0) {
     const auto found = runtime::means_of(losses_, evaluation_.losses);
-    const runtime::validation_report report{
+    runtime::validation_report report{
         run_.at.iteration, found.loss, evaluation_.test, found.by_name};
+    // Also that of a supervisor before this one.
+    for (const auto& [number, fact] : run_.context->ledger->facts())
+      if (const auto* const before = std::get_if<runtime::validation_report>(&fact))
+        if (const auto its = runtime::mean_of(before->losses, runtime::best_accuracy_name))
+          best_accuracy_ = std::max(best_accuracy_.value_or(*its), *its);
+    runtime::add_best_accuracy(report, best_accuracy_);
     const auto fact = [&] {
       const auto by = run_.pen();
       if (evaluation_.test) {

@@ -254,10 +254,15 @@ void write_hub_model(const fs::path& dir,
                      const hub_source& read,
                      const std::function<void(std::uint64_t)>& advance) {
   const bool returned = describes(what.origin, what.model);
-  const auto config
+  auto config
       = returned ? returned_config(
             what.origin, hub_config_json(what.model, {}, what.type, what.parts), what.added_end)
                  : hub_config_json(what.model, what.end_of_document, what.type, what.parts);
+  if (!returned && what.decoder_start) {
+    auto fields = ordered_json_value(config);
+    fields["decoder_start_token_id"] = *what.decoder_start;
+    config = json_text(fields, 2) + "\n";
+  }
   const auto generation
       = returned ? returned_generation_config(what.origin, what.added_end) : std::string();
   const auto tensors = hub_tensors(what.model, what.parts);

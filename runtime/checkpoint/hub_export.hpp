@@ -60,6 +60,7 @@ using hub_source
 struct hub_export {
   model_description model;
   std::optional<std::int32_t> end_of_document;
+  std::optional<std::int32_t> decoder_start = {};  ///< begins a text that answers a given one
   hub_parts parts = hub_parts::all;
   stored_type type = stored_type::f32;           ///< f32, bf16 or f16, rounded to nearest
   std::uint64_t shard_bytes = 5'000'000'000;     ///< maximum size of a file with several tensors

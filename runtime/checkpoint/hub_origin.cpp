@@ -7,6 +7,7 @@
 #include "runtime/file/file.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace troupe::runtime {
@@ -18,6 +19,7 @@ using nlohmann::ordered_json;
 constexpr const char* kept_folder = "hub";
 constexpr const char* config_file = "config.json";
 constexpr const char* generation_file = "generation_config.json";
+constexpr std::int64_t largest_id = std::numeric_limits<std::int32_t>::max();
 
 bool is_there(const fs::path& file) {
   std::error_code failure;
@@ -69,9 +71,37 @@ void pass_on_hub_origin(const fs::path& from, const fs::path& run) {
     keep_hub_origin(from / kept_folder, run);
 }
 
+hub_origin hub_origin_in(const fs::path& folder) {
+  return {.config = text_of(folder / config_file),
+          .generation_config = text_of(folder / generation_file)};
+}
+
 hub_origin kept_hub_origin(const fs::path& run) {
-  return {.config = text_of(run / kept_folder / config_file),
-          .generation_config = text_of(run / kept_folder / generation_file)};
+  return hub_origin_in(run / kept_folder);
+}
+
+std::vector<std::int32_t> end_ids(const hub_origin& origin, const fs::path& where) {
+  std::vector<std::int32_t> out;
+  for (const auto& [text, file] : {std::pair(&origin.generation_config, generation_file),
+                                   std::pair(&origin.config, config_file)}) {
+    const auto fields = text->empty() ? nlohmann::json() : parse_json(*text, file);
+    const auto found = fields.find("eos_token_id");
+    if (found == fields.end() || found->is_null())
+      continue;
+    for (const auto& id : found->is_array() ? *found : nlohmann::json::array({*found})) {
+      if (!id.is_number_integer())
+        throw input_error(
+            "'eos_token_id' in {} of the model in '{}' should be an id or a list of ids, but is "
+            "{}; correct it or remove it",
+            file,
+            where.string(),
+            json_text(*found));
+      if (const auto x = id.get<std::int64_t>(); x >= 0 && x <= largest_id)  // -1: no end
+        out.push_back(std::int32_t(x));
+    }
+    break;
+  }
+  return out;
 }
 
 bool describes(const hub_origin& origin, const model_description& model) {
@@ -95,7 +125,8 @@ std::string returned_config(const hub_origin& origin,
     fields["dtype"] = ours.at("torch_dtype");
   if (!renamed || fields.contains("torch_dtype"))
     fields["torch_dtype"] = ours.at("torch_dtype");
-  fields.erase("auto_map");  // refers to code that is not exported
+  if (fields.erase("auto_map") > 0)  // refers to code that is not exported
+    fields["model_type"] = ours.at("model_type");
   if (end)
     add_end(fields, *end, config_file);
   return json_text(fields, 2) + "\n";

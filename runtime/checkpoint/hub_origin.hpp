@@ -1,5 +1,6 @@
-// Settings of a Hugging Face Hub model that Troupe does not use: special ids, generation defaults,
-// unknown fields. A run keeps them beside its checkpoints, and an export writes them back.
+// Settings of a Hugging Face Hub model that are no part of Troupe's: special ids, generation
+// defaults, unknown fields. A run keeps them beside its checkpoints, and an export writes them
+// back.
 
 #pragma once
 
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -26,8 +28,14 @@ void keep_hub_origin(const std::filesystem::path& hub, const std::filesystem::pa
 /// run's checkpoint.
 void pass_on_hub_origin(const std::filesystem::path& from, const std::filesystem::path& run);
 
+/// Reads both files of `folder`. Throws input_error if a file cannot be read.
+hub_origin hub_origin_in(const std::filesystem::path& folder);
 /// Reads `run`/hub. Throws input_error if a file cannot be read.
 hub_origin kept_hub_origin(const std::filesystem::path& run);
+
+/// The ids that end a text, "eos_token_id": of the file of generation, else of config.json, as in
+/// transformers. Throws input_error, with the folder `where`, unless it is an id or a list of ids.
+std::vector<std::int32_t> end_ids(const hub_origin& origin, const std::filesystem::path& where);
 
 /// True if the origin describes `model`. Dropouts, padding, the number of ids and the storage of
 /// norm gains may differ.

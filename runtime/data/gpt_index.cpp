@@ -1,6 +1,7 @@
 #include "runtime/data/gpt_index.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/progress.hpp"
 #include "runtime/data/numpy_random.hpp"
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::int64_t extra = 1;             // the label of a sample's last token
-constexpr std::int64_t look_every = 1 << 16;  // samples between two checks for cancellation
+constexpr std::int64_t look_every = 1 << 16;  // samples between two looks at `stop`
 constexpr std::int64_t most = std::int64_t{1} << 62;
 constexpr std::int64_t most_i32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t most_u32 = std::numeric_limits<std::uint32_t>::max();
@@ -36,6 +37,7 @@ std::vector<T> cut(const token_source& source,
                    std::int64_t sequence_length,
                    std::int64_t samples,
                    const cancel_token& stop) {
+  progress_bar bar("indexing samples", std::uint64_t(samples), "samples");
   std::vector<T> out(2 * static_cast<std::size_t>(samples + 1));
   std::int64_t document = 0, offset = 0, length = source.length(documents.front());
   const auto last = static_cast<std::int64_t>(documents.size()) - 1;
@@ -46,8 +48,10 @@ std::vector<T> cut(const token_source& source,
   };
   put(document, offset);
   for (std::int64_t sample = 0; sample < samples; ++sample) {
-    if (sample % look_every == 0)
+    if (sample % look_every == 0) {
       stop.throw_if_cancelled();
+      bar.advance_to(std::uint64_t(sample));
+    }
     auto remaining = sequence_length + extra;
     while (remaining > length - offset && document != last) {
       remaining -= length - offset;

@@ -48,7 +48,7 @@ struct gpt_index {
   index_array order;   ///< number j of the sample that is read as number i
 };
 
-/// A pure function of its arguments. Throws `cancelled`.
+/// A pure function of its arguments. Shows a progress_bar. Throws `cancelled`.
 gpt_index build_gpt_index(const token_source& source,
                           const gpt_index_request& request,
                           const gpt_index_plan& plan,

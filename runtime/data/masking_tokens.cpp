@@ -80,10 +80,18 @@ std::int32_t padding_of(const tokenizer& by) {
   return named_ids(by).find("[PAD]").value_or(0);
 }
 
-masked_span_tokens span_tokens_of(const tokenizer& by, std::int64_t extra_ids) {
+masked_span_tokens span_tokens_of(const tokenizer& by, std::int64_t extra_ids, std::int64_t begin) {
+  if (const auto ids = by.vocabulary_size() + extra_ids; begin >= ids)
+    throw input_error(
+        "the texts of a decoder cannot begin with `model.decoder_start` {}: the ids of the "
+        "tokenizer and its sentinels are below {}; give one of these",
+        begin,
+        ids);
   const named_ids all(by);
   std::string missing;
-  masked_span_tokens out{.begin = all.first_of({"[BOS]", "<s>", "<pad>", classify_token}, missing),
+  if (begin < 0)
+    begin = all.first_of({"[BOS]", "<s>", "<pad>", classify_token}, missing);
+  masked_span_tokens out{.begin = std::int32_t(begin),
                          .end = all.first_of({"[EOS]", "</s>", separator_token}, missing)};
   all.require(missing, "the texts of a decoder");
   for (int k = 0; const auto id = all.find(fmt::format("<extra_id_{}>", k)); ++k)

@@ -22,9 +22,12 @@ masked_pair_tokens pair_tokens_of(const tokenizer& by);
 std::int32_t padding_of(const tokenizer& by);
 
 /// Sentinels are "<extra_id_0>" and so on, or the `extra_ids` ids behind the tokenizer's. The
-/// decoder's texts begin with "[BOS]", "<s>", "<pad>" or "[CLS]" and end with "[EOS]", "</s>" or
-/// "[SEP]": the first name that the tokenizer has. Throws input_error if one of the two is missing.
-/// There may be no sentinels, which only masked spans need.
-masked_span_tokens span_tokens_of(const tokenizer& by, std::int64_t extra_ids);
+/// decoder's texts begin with `begin`, or if that is negative with "[BOS]", "<s>", "<pad>" or
+/// "[CLS]", and end with "[EOS]", "</s>" or "[SEP]": the first name that the tokenizer has. Throws
+/// input_error if one of the two is missing, or if `begin` is no id. There may be no sentinels,
+/// which only masked spans need.
+masked_span_tokens span_tokens_of(const tokenizer& by,
+                                  std::int64_t extra_ids,
+                                  std::int64_t begin = -1);
 
 }  // namespace troupe::runtime

@@ -7,6 +7,32 @@
 
 namespace troupe::runtime::common_flags {
 
+/// A setting that all models of a family have with one value. Scripts of Megatron-LM may give it.
+constexpr setting_flag only(const char* name, const char* value, const char* help) {
+  return setting_flag({.name = name,
+                       .type = "TYPE",
+                       .default_value = value,
+                       .help = help,
+                       .megatron = "the one value that its models have",
+                       .choices = value,
+                       .only_given = true,
+                       .resume = at_resume::free});
+}
+/// The same for a size that follows from others.
+constexpr setting_flag same_size(const char* name,
+                                 const char* unit,
+                                 const char* size,
+                                 const char* help) {
+  return setting_flag({.name = name,
+                       .unit = unit,
+                       .default_value = size,
+                       .help = help,
+                       .megatron = "the one value that its models have",
+                       .range = whole_range{1},
+                       .only_given = true,
+                       .resume = at_resume::free});
+}
+
 constexpr setting_flag layers(const char* name, const char* help, const char* otherwise = "") {
   return setting_flag({.name = name,
                        .unit = "layers",
@@ -93,6 +119,15 @@ constexpr setting_flag extra_ids() {
                        .megatron = "0 for a tokenizer with sentinels of its own",
                        .range = whole_range{0, 10000},
                        .only_given = true});
+}
+
+constexpr setting_flag decoder_start() {
+  return setting_flag({.name = "--decoder-start-token-id",
+                       .default_value = "that of [BOS], <s>, <pad> or [CLS]: the first of them "
+                                        "that the tokenizer has",
+                       .help = "Id that begins the decoder's texts, unless they are made up.",
+                       .only_given = true,
+                       .resume = at_resume::told});
 }
 
 constexpr setting_flag norm_epsilon(const char* otherwise) {

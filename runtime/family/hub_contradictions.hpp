@@ -50,7 +50,7 @@ class contradictions {
 
 /// Compares the members that have the words of their rows. `above`: their path in `values`, the
 /// JSON of `there`; "" or "experts.". Settings of training and the tokenizer's vocabulary may
-/// differ from the Hub's. So may the members that `is_free` names, or the caller compares these.
+/// differ from the Hub's. The caller compares the members that `is_free` names, or they may differ.
 template <class Struct>
 void compare_members(const Struct& said,
                      const Struct& there,

@@ -1,11 +1,15 @@
 #include "runtime/family/model_family.hpp"
 
+#include "runtime/family/size_rules.hpp"
 #include "runtime/family/text_samples.hpp"
 #include "runtime/model/counts.hpp"
 
 namespace troupe::runtime {
 
 unit_letters model_family::letters(const model_description& model) const {
+  // `validate` refuses more. A model with two stacks has as many layers in each.
+  if (const auto layers = sizes(model).layers; layers > 2 * largest_depth)
+    return {{'t', layers, true}};
   return model.spec().letters();
 }
 

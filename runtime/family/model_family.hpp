@@ -105,8 +105,9 @@ class model_family {
   /// The part of to_json that a resumed run must repeat: parameters and function.
   virtual std::string essence(const model_description& model) const { return to_json(model); }
 
-  /// The letters of its units. Also for sizes that `validate` refuses. The default builds the spec:
-  /// a family that uses it bounds its sizes in `validate`.
+  /// The letters of its units. Also for sizes that `validate` refuses. The default builds the spec,
+  /// and names layers alone if they are too many: a family that uses it refuses these in
+  /// `validate`.
   virtual unit_letters letters(const model_description& model) const;
   /// Without padding rows; tied ones count once. Also for untrusted sizes that `validate` accepts.
   /// The default builds the spec, as that of `letters` does.

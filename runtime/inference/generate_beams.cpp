@@ -1,15 +1,16 @@
 #include "runtime/inference/generate_beams.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace troupe::runtime {
 namespace {
 
 std::vector<std::int32_t> ends_of(const generation_request& what) {
-  auto out = what.other_ends;
-  if (what.end_of_document >= 0 && std::ranges::find(out, what.end_of_document) == out.end())
-    out.push_back(what.end_of_document);
-  return out;
+  std::set<std::int32_t> out(what.other_ends.begin(), what.other_ends.end());
+  if (what.end_of_document >= 0)
+    out.insert(what.end_of_document);
+  return {out.begin(), out.end()};
 }
 
 /// The searches of all requests, whose beams are sequences of one decoder: those of request r are

@@ -29,6 +29,11 @@ std::int32_t draw(std::span<const float> logits,
   return token;
 }
 
+bool ends(const generation_request& what, std::int32_t token) {
+  return token == what.end_of_document
+         || std::ranges::find(what.other_ends, token) != what.other_ends.end();
+}
+
 /// State of one of the texts that grow together.
 struct growing_text {
   const generation_request* what = nullptr;
@@ -151,7 +156,7 @@ std::vector<generation_end> generate(const chunk& whole,
         state.record(b, what[b].number, *record);
         record->write_tokens(what[b].number, at, fresh[b]);
       }
-      if (fresh[b][0] == what[b].end_of_document)
+      if (ends(what[b], fresh[b][0]))
         text.end = generation_end::end_of_document;
       else if (!visit(b, fresh[b][0]))
         text.end = generation_end::stopped;

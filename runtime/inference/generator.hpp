@@ -37,7 +37,7 @@ struct generation_request {
   std::vector<std::int32_t> given;            ///< for a model that reads a given_text
   std::int64_t tokens = 0;                    ///< maximum
   std::int32_t end_of_document = 0;           ///< -1: none
-  std::vector<std::int32_t> other_ends = {};  ///< end a text of generate_beams, too
+  std::vector<std::int32_t> other_ends = {};  ///< end a text, too
   std::int64_t ids = 0;  ///< tokens have a smaller id; 0: any id of the vocabulary
   sampling_settings sampling;
   std::uint64_t number = 0;  ///< number of the prompt; keys its random numbers

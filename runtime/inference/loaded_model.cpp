@@ -2,6 +2,7 @@
 
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/hub.hpp"
+#include "runtime/checkpoint/hub_origin.hpp"
 #include "runtime/checkpoint/own_parameters.hpp"
 #include "runtime/checkpoint/same_extension.hpp"
 #include "runtime/core/hash.hpp"
@@ -132,6 +133,9 @@ void loaded_model::load_checkpoint(loading& wanted) {
                            : described_tokenizer(description, run_folder(checkpoint->folder()));
   require_described(*tokenizer_, description);
   require_parameters(*checkpoint, wanted.own);
+  const auto run = run_folder(checkpoint->folder());
+  if (const auto origin = kept_hub_origin(run); describes(origin, manifest_.model))
+    ends_ = end_ids(origin, run);
   fill(*checkpoint, wanted);
 }
 
@@ -142,6 +146,7 @@ void loaded_model::load_hub(loading& wanted) {
   tokenizer_ = wanted.with
                    ? std::move(wanted.with)
                    : make_tokenizer(tokenizer_of_model(wanted.from, hub.config().vocabulary()));
+  ends_ = end_ids(hub_origin_in(wanted.from), wanted.from);
   fill(hub, wanted);
 }
 

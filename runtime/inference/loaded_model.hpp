@@ -10,9 +10,11 @@
 #include "runtime/parameters/resident_store.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -53,6 +55,9 @@ class loaded_model {
   /// Digest of the parameters, before they are rounded to its precision.
   const std::string& digest() const { return digest_; }
   const tokenizer& text() const { return *tokenizer_; }
+  /// Ids that end a text, beside the tokenizer's end of a document: those of the model folder, also
+  /// of one from which the run began.
+  const std::vector<std::int32_t>& ends() const { return ends_; }
   /// Text that the model reads before it generates; empty: it continues the prompt.
   const std::optional<given_text>& before() const { return before_; }
   /// The input that embeds a text; only with model_use::embeds.
@@ -73,6 +78,7 @@ class loaded_model {
   std::string digest_;
   runtime::stream stream_;
   std::unique_ptr<const tokenizer> tokenizer_;
+  std::vector<std::int32_t> ends_;
   std::optional<given_text> before_;
   std::optional<embedded_text> embedded_;
   std::unique_ptr<chunk> model_;

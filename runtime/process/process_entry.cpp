@@ -47,6 +47,7 @@ std::string text_of(const process_entry& x) {
     };
     out["steps"] = training->steps;
     put_number("loss", training->loss);
+    put_number("best_accuracy", training->best_accuracy);
     put_number("tokens_per_second", training->tokens_per_second);
     put_number("seconds_left", training->seconds_left);
   }
@@ -85,6 +86,7 @@ std::optional<training_progress> training_in(const nlohmann::json& x, const std:
   };
   return training_progress{.steps = std::uint64_t(whole_field(x, "steps", what, 0)),
                            .loss = number("loss"),
+                           .best_accuracy = number("best_accuracy"),
                            .tokens_per_second = number("tokens_per_second"),
                            .seconds_left = number("seconds_left")};
 }

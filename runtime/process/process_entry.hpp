@@ -23,6 +23,7 @@ namespace troupe::runtime {
 struct training_progress {
   std::uint64_t steps = 0;                  ///< of the whole run
   std::optional<double> loss;               ///< of the newest step, nats per token; if finite
+  std::optional<double> best_accuracy;      ///< of validations; only if the model measures one
   std::optional<double> tokens_per_second;  ///< over the newest steps
   std::optional<double> seconds_left;       ///< at their pace, without validations and saves
   bool operator==(const training_progress&) const = default;

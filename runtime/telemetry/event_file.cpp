@@ -157,7 +157,7 @@ class event_file final : public record_sink {
         continue;  // std::min would make it a number
       const auto name = one.name + of;
       values.emplace_back(name, one.mean);
-      if (one.name != "accuracy")
+      if (one.name != accuracy_name && one.name != best_accuracy_name)
         values.emplace_back(name + " ppl", std::exp(std::min(20.0, one.mean)));
     }
     append(x.iteration, std::move(values));

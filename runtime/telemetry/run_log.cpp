@@ -52,7 +52,9 @@ row_cells cells_of(const step_report& x,
                    {"consumed_tokens", std::to_string(x.consumed_tokens)}};
   for (const auto& [key, mean] : loss_fields(x))
     out.emplace_back(key, cell(mean));
-  const auto none = validation_report{.loss = NAN, .losses = x.losses};
+  auto none = validation_report{.loss = NAN, .losses = x.losses};
+  if (std::ranges::find(x.losses, accuracy_name, &named_loss::name) != x.losses.end())
+    none.losses.push_back({best_accuracy_name});
   for (const auto& [key, mean] :
        loss_fields(validated != nullptr ? *validated : none, "validation_"))
     out.emplace_back(key, validated != nullptr ? cell(mean) : "");

@@ -103,8 +103,9 @@ std::vector<named_loss> losses_in(std::string_view text, std::string_view prefix
       out.push_back({key.substr(prefix.size()), value.is_null() ? NAN : value.get<double>()});
   }
   for (auto& one : out)
-    if (one.key() == named_loss{lm_loss}.key())
-      one.name = lm_loss;
+    for (const std::string name : {lm_loss, best_accuracy_name})
+      if (one.key() == named_loss{name}.key())
+        one.name = name;
   return out;
 }
 

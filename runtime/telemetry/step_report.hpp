@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -85,7 +87,16 @@ struct named_loss {
 /// True for a field of logs with the mean of a loss, or with a measure that a model reports as a
 /// loss of weight 0: "lm_loss", "accuracy".
 inline bool is_loss_key(std::string_view key) {
-  return key.ends_with("_loss") || key == "accuracy";
+  return key.ends_with("_loss") || key == "accuracy" || key == "best_accuracy";
+}
+
+inline constexpr const char* accuracy_name = "accuracy";
+inline constexpr const char* best_accuracy_name = "best accuracy";  ///< only in validations
+
+/// The mean of one of these; empty if it is absent or NaN.
+inline std::optional<double> mean_of(const std::vector<named_loss>& all, std::string_view name) {
+  const auto its = std::ranges::find(all, name, &named_loss::name);
+  return its == all.end() || std::isnan(its->mean) ? std::nullopt : std::optional(its->mean);
 }
 
 /// `all`, or the only loss.
@@ -133,6 +144,16 @@ struct validation_report {
 
   friend bool operator==(const validation_report&, const validation_report&) = default;
 };
+
+/// Adds the best accuracy of validations so far, if the model measures one. `best` becomes the
+/// better of both.
+inline void add_best_accuracy(validation_report& x, std::optional<double>& best) {
+  const auto own = mean_of(x.losses, accuracy_name);
+  if (x.test || !own)
+    return;
+  best = std::max(best.value_or(*own), *own);
+  x.losses.push_back({best_accuracy_name, *best});
+}
 
 /// A failed process was replaced, a service was given up, wrong bits were detected, or a worker is
 /// slow.

@@ -214,3 +214,20 @@ TEST_CASE("the best accuracy of validations is told, and tests do not count", "[
   CHECK(told(50, NAN).empty());
   CHECK(actors::best_line({60, 0.5, false}, best).empty());
 }
+
+TEST_CASE("a validation has the best accuracy so far, which its own line leaves out", "[monitor]") {
+  std::optional<double> best;
+  const auto reported = [&](double accuracy, bool test = false) {
+    runtime::validation_report out{10, 0.5, test, {{"task loss", 0.5}, {"accuracy", accuracy}}};
+    runtime::add_best_accuracy(out, best);
+    return out;
+  };
+  CHECK(reported(0.75).losses.back() == runtime::named_loss{"best accuracy", 0.75});
+  const auto worse = reported(0.5);
+  CHECK(worse.losses.back() == runtime::named_loss{"best accuracy", 0.75});
+  CHECK(reported(0.9, true).losses.size() == 2);
+  CHECK(reported(NAN).losses.size() == 2);
+  CHECK(best == 0.75);
+  for (const bool is_short : {false, true})
+    CHECK_THAT(actors::evaluation_line(worse, {}, is_short), !ContainsSubstring("best"));
+}

@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 PROGRAM, SOURCES = sys.argv[1], pathlib.Path(sys.argv[2])
 ROW = re.compile(r"^\| (`--.*`) \| (works|accepted|coming|refused) \| (.*) \|$", re.MULTILINE)
@@ -15,9 +16,28 @@ SMALL = """--num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 
     --train-iters 1 --lr 1e-3 --mock-data --tokenizer-type NullTokenizer --vocab-size 100""".split()
 
 
-def run(*words):
-    done = subprocess.run([PROGRAM, "train", "gpt", *words], capture_output=True, text=True,
-                          timeout=120)
+# The flags of Megatron-LM's examples/bert and examples/t5, and flags that name the one value of a family.
+TRAINING = """--lr 0.0001 --train-iters 1000000 --lr-decay-style linear --weight-decay 1e-2 --lr-warmup-fraction .01
+    --clip-grad 1.0 --max-position-embeddings 512 --attention-backend auto --log-interval 100 --save save --load save
+    --eval-interval 1000 --eval-iters 10 --tensorboard-dir events --distributed-backend nccl
+    --transformer-impl transformer_engine --normalization LayerNorm --position-embedding-type learned_absolute
+    --kv-channels 64 --vocab-file vocab.txt --mock-data --dry-run""".split()
+SCRIPTS = {
+    "bert": """--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 512 --micro-batch-size 4
+        --global-batch-size 32 --lr-decay-iters 990000 --min-lr 1.0e-5 --fp16 --tensor-model-parallel-size 8
+        --pipeline-model-parallel-size 4 --split 949,50,1 --save-interval 10000 --num-query-groups 16 --add-qkv-bias
+        --tokenizer-type BertWordPieceLowerCase""".split(),
+    "t5": """--encoder-num-layers 12 --decoder-num-layers 12 --hidden-size 768 --num-attention-heads 12
+        --ffn-hidden-size 3072 --encoder-seq-length 512 --decoder-seq-length 128 --micro-batch-size 64
+        --global-batch-size 512 --lr-decay-iters 1000000 --min-lr 0.00001 --bf16 --vocab-extra-ids 100
+        --init-method-std 0.015 --split 99982,9,9 --save-interval 500 --tensor-model-parallel-size 1
+        --pipeline-model-parallel-size 1 --tokenizer-type BertWordPieceCase""".split(),
+}
+
+
+def run(*words, family="gpt", cwd=None):
+    done = subprocess.run([PROGRAM, "train", family, *words], capture_output=True, text=True,
+                          timeout=120, cwd=cwd)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -94,6 +114,25 @@ def check_pointer(_):
             yield f"the help of {' '.join(command)} names {named and named[0]}"
 
 
+def check_scripts(_):
+    """Megatron-LM's flags of BERT and T5 work, and another value of what a family has only once is refused."""
+    contradicting = {"--normalization RMSNorm": "give one of LayerNorm", "--position-embedding-type rope": "learned_absolute",
+                     "--kv-channels 32": "--kv-channels is 32", "--num-query-groups 2": "--num-query-groups is 2"}
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n")
+        for family, words in SCRIPTS.items():
+            code, _, err = run(*TRAINING, *words, family=family, cwd=folder)
+            if code != 0:
+                yield f"Megatron-LM's flags of {family} end with exit code {code}\n{err}"
+        for words, reason in contradicting.items():
+            given = [*TRAINING, *SCRIPTS["bert"]]
+            flag, value = words.split()
+            given[given.index(flag) + 1] = value
+            code, _, err = run(*given, family="bert", cwd=folder)
+            if code != 2 or reason not in err:
+                yield f"a BERT with {words}: exit code {code}\n{err}"
+
+
 def check_document(table):
     page = (SOURCES / "docs/guides/from_megatron.md").read_text()
     begin, end = "<!-- troupe train gpt --help-megatron-markdown -->\n", "<!-- end -->"
@@ -106,7 +145,7 @@ def check_document(table):
 def main():
     table = list(rows(run("--help-megatron-markdown")[1]))
     wrong = [x for check in (check_names, check_declared, check_refused, check_accepted,
-                             check_pointer, check_document) for x in check(table)]
+                             check_pointer, check_scripts, check_document) for x in check(table)]
     print("\n".join(wrong) or f"{len(table)} flags match the table")
     return len(wrong) != 0
 

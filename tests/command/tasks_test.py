@@ -60,7 +60,7 @@ def check_fine_tuning(folder):
     """Accuracy is measured on all validation texts after each epoch, and the best one is told."""
     begin = pretrained(folder)
     code, out, err = cli_test.run(*task(folder), "--epochs", 10, "--pretrained-checkpoint", begin,
-                                  "--save", folder / "tuned")
+                                  "--save", folder / "tuned", "--run", folder / "run")
     page = out + err
     if code != 0:
         raise wrong(f"exit code {code}:\n{page}")
@@ -74,6 +74,14 @@ def check_fine_tuning(folder):
     best = max(share for _, share in found)
     if best < 0.9 or f"best accuracy on validation: {100 * best:.4f} %" not in page:
         raise wrong(f"the best accuracy is {best}, and the console says:\n{page}")
+    records = [json.loads(line) for line in (folder / "tuned/log.jsonl").read_text().splitlines()]
+    told = [x["validation_best_accuracy"] for x in records if "validation_accuracy" in x]
+    if told != [max(share for _, share in found[:n + 1]) for n in range(len(found))]:
+        raise wrong(f"the best accuracies after each epoch are {told}, of {found}")
+    status = works("status", "--run", folder / "run")
+    training = json.loads(works("status", "--run", folder / "run", "--json"))["training"]
+    if training["best_accuracy"] != best or f"best accuracy {100 * best:.2f} %" not in status:
+        raise wrong(f"the best accuracy is {best}, and the status says:\n{status}\n{training}")
     works("memory", *task(folder)[1:], "--epochs", 10)
     works("embed", "--load", folder / "tuned", "--input", folder / "valid.csv", "--input-format", "lines",
           "--output", folder / "tuned.npy")

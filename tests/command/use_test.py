@@ -88,7 +88,9 @@ def check_export(folder):
 
 
 def check_special_tokens(folder):
-    """Special ids and generation_config.json of an imported model survive its export, also after training."""
+    """Special ids and generation_config.json of an imported model survive its export, also after training, and a text
+    ends at them.
+    """
     hub, imported = folder / "hub", folder / "imported"
     works("checkpoint", "export", trained(folder, *LLAMA), "--hf", hub)
     config = json.loads((hub / "config.json").read_text())
@@ -107,6 +109,14 @@ def check_special_tokens(folder):
             seen, wanted = (json.loads((x / name).read_text()) for x in (out, hub))
             expect({x: seen.get(x) for x in ids}, ids, f"special ids of '{save.name}', {name}")
         expect(seen, wanted, f"generation_config.json of '{save.name}'")
+    ending, prompts = folder / "ending", folder / "prompts.txt"
+    (hub / "generation_config.json").write_text(json.dumps({"eos_token_id": list(range(config["vocab_size"]))}))
+    works("checkpoint", "import", "--hf", hub, "--save", ending)
+    prompts.write_text("the\n")
+    for load in [hub, ending]:
+        for more in [[], ["--beam-size", 2]]:
+            said = json.loads(works("generate", "--load", load, "--prompts", prompts, *more))
+            expect((said["tokens"], said["finish_reason"]), (0, "end_of_document"), f"text of '{load.name}'")
 
 
 def check_export_refusals(folder):

@@ -21,18 +21,15 @@ const model_family& bert_family();
 model_spec bert_spec(const bert_config& config, const extension& own);
 
 /// Of the settings as a command line writes them: the functions of model_family.
-std::optional<bert_config> resolve(const bert_config& asked,
+std::optional<bert_config> resolve(const bert_asked& asked,
                                    const given_settings& given,
                                    std::vector<std::string>& wrong);
 bert_config resolve_hub(const bert_config& there,
-                        const bert_config& asked,
+                        const bert_asked& asked,
                         const given_settings& given,
                         const std::string& hub,
                         std::vector<std::string>& wrong);
-void write_back(const bert_config& config,
-                bert_config& asked,
-                given_settings& given,
-                bool from_hub);
+void write_back(const bert_config& config, bert_asked& asked, given_settings& given, bool from_hub);
 
 /// Samples of a BERT: one or two sentences with masked tokens, [CLS] A [SEP] B [SEP].
 ///

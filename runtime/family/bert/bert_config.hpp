@@ -1,5 +1,4 @@
-// The settings of a BERT: everything that determines its parameters and its function. They are also
-// the settings as a command line writes them (bert_family.cpp).
+// The settings of a BERT: everything that determines its parameters and its function.
 
 #pragma once
 
@@ -10,6 +9,7 @@
 #include "runtime/family/common_flags.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -92,6 +92,38 @@ struct bert_config {
         row("init_std", &x::init_std).for_training().flag(common_flags::init_std()),
         row("masking", &x::masking).for_training().later().sparse(),
         row("task", &x::task).later().sparse());
+  }
+};
+
+/// The settings of a BERT as they are asked for. Those beside `config` have one value.
+struct bert_asked {
+  bert_config config;
+  std::string normalization = "LayerNorm";
+  std::string position = "learned_absolute";
+  std::optional<std::int64_t> head_size, groups;
+  bool qkv_bias = true;
+
+  static constexpr auto changed_at_resume = at_resume::refused;
+  static constexpr auto fields() {
+    using x = bert_asked;
+    return std::tuple(
+        row("config", &x::config).named(""),
+        row("normalization", &x::normalization)
+            .flag(common_flags::only("--normalization", "LayerNorm", "Kind of norm.")),
+        row("position", &x::position)
+            .flag(common_flags::only(
+                "--position-embedding-type", "learned_absolute", "Position embedding.")),
+        row("head_size", &x::head_size)
+            .flag(common_flags::same_size("--kv-channels", "channels", "C / H", "Size of a head.")),
+        row("groups", &x::groups)
+            .flag(common_flags::same_size(
+                "--num-query-groups", "heads", "H", "Key and value heads.")),
+        row("qkv_bias", &x::qkv_bias)
+            .flag({.name = "--add-qkv-bias",
+                   .help = "Biases of queries, keys and values, which a BERT has in any case.",
+                   .megatron = "the one value that its models have",
+                   .only_given = true,
+                   .resume = at_resume::free}));
   }
 };
 

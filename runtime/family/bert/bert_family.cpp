@@ -21,7 +21,25 @@ bool may_differ(std::string_view member) {
   return member == "binary_head" || member.starts_with("task.");
 }
 
-class bert final : public typed_family<bert_config> {
+/// Sizes that were given although the others decide them.
+void require_own_sizes(const bert_asked& asked,
+                       const bert_config& x,
+                       std::vector<std::string>& wrong) {
+  if (const auto size = asked.head_size;
+      size && x.heads > 0 && x.hidden % x.heads == 0 && *size != x.head_size())
+    wrong.push_back(
+        fmt::format("`model.head_size` is {}, but {} heads share `model.hidden` {}: leave it out",
+                    *size,
+                    x.heads,
+                    x.hidden));
+  if (const auto groups = asked.groups; groups && *groups != x.heads)
+    wrong.push_back(fmt::format(
+        "`model.groups` is {}, but each of the {} heads has its own keys and values: leave it out",
+        *groups,
+        x.heads));
+}
+
+class bert final : public typed_family<bert_config, bert_asked> {
  public:
   std::string_view name() const override { return "bert"; }
   std::string_view title() const override { return "a BERT"; }
@@ -122,10 +140,10 @@ class bert final : public typed_family<bert_config> {
 
 }  // namespace
 
-std::optional<bert_config> resolve(const bert_config& asked,
+std::optional<bert_config> resolve(const bert_asked& asked,
                                    const given_settings& given,
-                                   std::vector<std::string>& /*wrong*/) {
-  auto out = asked;
+                                   std::vector<std::string>& wrong) {
+  auto out = asked.config;
   if (!given.contains("model.ffn"))
     out.ffn = 4 * out.hidden;
   if (!given.contains("model.positions"))
@@ -136,31 +154,35 @@ std::optional<bert_config> resolve(const bert_config& asked,
   for (const auto& x : bert_family().required())
     if (!given.contains(x.name))
       return std::nullopt;
+  require_own_sizes(asked, out, wrong);
   return out;
 }
 
 bert_config resolve_hub(const bert_config& there,
-                        const bert_config& asked,
+                        const bert_asked& asked,
                         const given_settings& given,
                         const std::string& hub,
                         std::vector<std::string>& wrong) {
   auto out = there;
+  const auto& said = asked.config;
   contradictions found(hub, wrong);
-  compare_settings(asked, there, given, may_differ, found);
-  take_training(given, asked, out);
-  out.binary_head = there.binary_head && asked.binary_head;  // a flag can only leave it out
-  out.init_std = asked.init_std;
-  out.task = asked.task;
+  compare_settings(said, there, given, may_differ, found);
+  take_training(given, said, out);
+  out.binary_head = there.binary_head && said.binary_head;  // a flag can only leave it out
+  out.init_std = said.init_std;
+  out.task = said.task;
+  require_own_sizes(asked, out, wrong);
   return out;
 }
 
 void write_back(const bert_config& config,
-                bert_config& asked,
+                bert_asked& asked,
                 given_settings& given,
                 bool from_hub) {
-  decide_members(given, "model.", asked, config, {"hidden_dropout", "attention_dropout"});
+  auto& said = asked.config;
+  decide_members(given, "model.", said, config, {"hidden_dropout", "attention_dropout"});
   if (!from_hub)  // there the rest of the shape is in the Hugging Face folder
-    decide_members(given, "model.", asked, config, {"ffn", "positions", "norm_epsilon"});
+    decide_members(given, "model.", said, config, {"ffn", "positions", "norm_epsilon"});
 }
 
 const model_family& bert_family() {

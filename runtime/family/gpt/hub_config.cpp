@@ -9,8 +9,14 @@ namespace {
 
 using kernels::activation;
 
+constexpr std::string_view kimi = "kimi_k2";
+
 double usual_rotary_base(const hub_fields& in) {
   return in.text("model_type", "") == "mixtral" ? 1e6 : 1e4;
+}
+
+bool is_latent(std::string_view kind) {
+  return kind.starts_with("deepseek");
 }
 
 double usual_epsilon(std::string_view kind) {
@@ -99,7 +105,7 @@ void read_yarn(const hub_fields& rope, bool latent, gpt_config& x) {
 }
 
 /// `rope` has all settings, except possibly the base and the original length.
-void read_scaling(const hub_fields& in, const hub_fields& rope, gpt_config& x) {
+void read_scaling(const hub_fields& in, const hub_fields& rope, bool latent, gpt_config& x) {
   rope.require("partial_rotary_factor", 1.0);
   auto known = std::vector<std::string>{"rope_type", "type", "rope_theta", "partial_rotary_factor"};
   const auto kind = rope.text("rope_type", rope.text("type", "default").c_str());
@@ -120,7 +126,7 @@ void read_scaling(const hub_fields& in, const hub_fields& rope, gpt_config& x) {
     x.llama3_high = rope.number("high_freq_factor", 0);
     known.insert(known.end(), {"low_freq_factor", "high_freq_factor"});
   } else if (x.scaling == rope_scaling::yarn) {
-    read_yarn(rope, in.text("model_type", "").starts_with("deepseek"), x);
+    read_yarn(rope, latent, x);
     known.insert(
         known.end(),
         {"beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim", "attention_factor"});
@@ -154,7 +160,7 @@ const char* rotary_field(const hub_fields& in) {
   return "rope_scaling";
 }
 
-void read_rotary(const hub_fields& in, gpt_config& x) {
+void read_rotary(const hub_fields& in, bool latent, gpt_config& x) {
   in.require("partial_rotary_factor", 1.0);
   x.position = position_embedding::rope;
   x.rotary_base = in.number("rope_theta", usual_rotary_base(in));
@@ -164,7 +170,7 @@ void read_rotary(const hub_fields& in, gpt_config& x) {
     return;
   const hub_fields rope(*fields, fmt::format("{}, {}", in.where(), field));
   x.rotary_base = rope.number("rope_theta", x.rotary_base);
-  read_scaling(in, rope, x);
+  read_scaling(in, rope, latent, x);
 }
 
 /// Qwen 2 is a Llama with biases of queries, keys and values. Qwen 3 is a Llama with normalised
@@ -203,13 +209,13 @@ gpt_config llama_config(const hub_fields& in, const std::string& kind) {
   x.groups = in.size("num_key_value_heads", x.heads);
   if (x.heads % x.groups != 0)
     require_divisible(in, "num_attention_heads", "num_key_value_heads");
-  if (in.find("head_dim") == nullptr && !kind.starts_with("deepseek"))
+  const bool latent = is_latent(kind);  // its heads follow from other fields
+  if (in.find("head_dim") == nullptr && !latent)
     require_divisible(in, "hidden_size", "num_attention_heads");
-  const bool latent = kind.starts_with("deepseek");  // its heads follow from other fields
   x.head_size = latent ? 1 : in.size("head_dim", x.hidden / x.heads);
   x.ffn = in.size("intermediate_size");
   x.sequence = x.positions = in.size("max_position_embeddings", 2048);
-  read_rotary(in, x);
+  read_rotary(in, latent, x);
   x.normalization = kernels::normalization::rms;
   x.norm_epsilon = in.number("rms_norm_eps", usual_epsilon(kind));
   x.activation = activation::silu;
@@ -228,6 +234,29 @@ gpt_config llama_config(const hub_fields& in, const std::string& kind) {
   return x;
 }
 
+/// Kimi K2 is a DeepSeek-V3 under another name. Its own classes have other defaults, so its file
+/// must have the fields that decide the model.
+std::string kind_in(const hub_fields& in) {
+  auto kind = in.text("model_type", "");
+  if (kind != kimi)
+    return kind;
+  for (const auto* field : {"rope_theta",
+                            "max_position_embeddings",
+                            "rms_norm_eps",
+                            "routed_scaling_factor",
+                            "first_k_dense_replace",
+                            "scoring_func",
+                            "topk_method",
+                            "norm_topk_prob"})
+    if (in.find(field) == nullptr)
+      throw input_error(
+          "{}: '{}' is missing, and a {} has no known default: add the model's own value",
+          in.where(),
+          field,
+          kimi);
+  return "deepseek_v3";
+}
+
 bool is_llama(std::string_view model_type) {
   constexpr std::string_view all[] = {"llama", "mistral", "qwen2", "qwen3"};
   return std::find(std::begin(all), std::end(all), model_type) != std::end(all)
@@ -237,18 +266,18 @@ bool is_llama(std::string_view model_type) {
 }  // namespace
 
 bool is_hub_type(std::string_view model_type) {
-  return model_type == "gpt2" || is_llama(model_type);
+  return model_type == "gpt2" || model_type == kimi || is_llama(model_type);
 }
 
 gpt_config gpt_from_hub(std::string_view config_json, const std::string& where) {
   const hub_fields in(parse_json(config_json, where), where);
   in.require("quantization_config", nullptr);
   in.require("is_encoder_decoder", false);
-  const auto kind = in.text("model_type", "");
+  const auto kind = kind_in(in);
   if (!is_hub_type(kind))
     in.refuse("model_type",
               "gpt2, llama, mistral, qwen2, qwen3, mixtral, qwen2_moe, qwen3_moe, olmoe, "
-              "deepseek_v2 or deepseek_v3");
+              "deepseek_v2, deepseek_v3 or kimi_k2");
   auto x = is_llama(kind) ? llama_config(in, kind) : gpt2_config(in);
   x.vocabulary = x.padded_vocabulary = in.size("vocab_size");
   x.init_std = in.number("initializer_range", 0.02);

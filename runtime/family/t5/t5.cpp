@@ -24,7 +24,7 @@ struct deviations {
     if (c.init_by_width) {
       inner = bias = 1 / std::sqrt(double(c.hidden));
       query = inner / std::sqrt(double(c.head_size));
-      attention_output = 1 / std::sqrt(double(c.attention_width()));
+      attention_output = 1 / std::sqrt(double(c.heads * c.head_size));
       ffn_output = 1 / std::sqrt(double(c.ffn));
       table = 1;
     } else {

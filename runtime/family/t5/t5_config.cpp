@@ -18,10 +18,10 @@ void validate_sizes(const t5_config& x, std::vector<std::string>& out) {
                  {"ffn", x.ffn},
                  {"encoder_sequence", x.encoder_sequence},
                  {"decoder_sequence", x.decoder_sequence},
-                 {"vocabulary", x.vocabulary}},
+                 {"vocabulary", x.vocabulary},
+                 {"extra_ids", x.extra_ids, 0, 10000},
+                 {"decoder_start", x.decoder_start, -1}},
                 out);
-  if (x.extra_ids < 0 || x.extra_ids > 10000)
-    out.push_back(fmt::format("`model.extra_ids` is {}; give 0 to 10000", x.extra_ids));
 }
 
 void validate_positions(const t5_config& x, std::vector<std::string>& out) {

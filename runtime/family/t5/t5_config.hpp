@@ -1,9 +1,8 @@
 // The configuration of a T5: everything that determines its parameters and its function.
 //
 // An encoder and a decoder of C channels, each with its own number of layers and of tokens. Each
-// layer of the decoder also reads the encoder's output. Raffel et al.: "Exploring the Limits of
-// Transfer Learning with a Unified Text-to-Text Transformer", 2020; the other forms are version 1.1
-// of its models and Megatron-LM's T5.
+// layer of the decoder also reads the encoder's output. Raffel et al., "Exploring the Limits of
+// Transfer Learning", 2020; the other forms are version 1.1 of its models and Megatron-LM's T5.
 
 #pragma once
 
@@ -34,6 +33,7 @@ struct t5_config {
   std::int64_t vocabulary = 0;         ///< real tokens
   std::int64_t padded_vocabulary = 0;  ///< V: rows of the embedding; padding is zero and masked
   std::int64_t extra_ids = 0;          ///< sentinels behind the tokens of the tokenizer
+  std::int64_t decoder_start = -1;     ///< id that begins the decoder's texts; -1: the tokenizer's
 
   std::string position = "learned_absolute";  ///< or "relative": a bias of scores by distance
   std::int64_t buckets = 32;                  ///< of distances
@@ -51,7 +51,6 @@ struct t5_config {
 
   double hidden_dropout = 0.1;
   double attention_dropout = 0.1;
-
   double init_std = 0.02;
   /// Initial deviations follow the widths of products, as in T5's own models, without init_std.
   bool init_by_width = false;
@@ -60,7 +59,6 @@ struct t5_config {
 
   friend bool operator==(const t5_config&, const t5_config&) = default;
 
-  std::int64_t attention_width() const { return heads * head_size; }
   bool is_relative() const { return position == "relative"; }
 
   static constexpr auto changed_at_resume = at_resume::refused;
@@ -98,6 +96,11 @@ struct t5_config {
         row("vocabulary", &x::vocabulary),
         row("padded_vocabulary", &x::padded_vocabulary).for_training(),
         row("extra_ids", &x::extra_ids).flag(common_flags::extra_ids()),
+        row("decoder_start", &x::decoder_start)
+            .for_training()
+            .own_flag(common_flags::decoder_start())
+            .later()
+            .sparse(),
         row("position", &x::position)
             .flag({.name = "--position-embedding-type",
                    .type = "TYPE",

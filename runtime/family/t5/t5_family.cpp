@@ -34,17 +34,14 @@ class t5 final : public typed_family<t5_config, t5_asked> {
 
   model_sizes sizes(const model_description& model) const override {
     const auto& x = config_of(model);
-    return {x.decoder_sequence,
-            x.vocabulary,
-            x.padded_vocabulary,
-            x.encoder_layers + x.decoder_layers,
-            "model.decoder_sequence"};
+    const auto layers = x.encoder_layers + x.decoder_layers;
+    return {
+        x.decoder_sequence, x.vocabulary, x.padded_vocabulary, layers, "model.decoder_sequence"};
   }
 
   std::int64_t extra_tokens(const model_description& model) const override {
     return config_of(model).extra_ids;
   }
-
   std::string essence(const model_description& model) const override {
     auto out = function_of(model);
     if (config_of(model).is_relative())
@@ -55,7 +52,6 @@ class t5 final : public typed_family<t5_config, t5_asked> {
   std::vector<shared_size> shared_by_tensor_ranks(const model_description& model) const override {
     return usual_shares(config_of(model), 0);
   }
-
   std::string describe(const model_description& model, const extension& /*own*/) const override {
     const auto& x = config_of(model);
     const auto positions
@@ -92,7 +88,8 @@ class t5 final : public typed_family<t5_config, t5_asked> {
   const family_samples& samples() const override { return t5_samples(); }
   std::optional<given_text> text_before(const model_description& model,
                                         const tokenizer& text) const override {
-    const auto tokens = span_tokens_of(text, config_of(model).extra_ids);
+    const auto& x = config_of(model);
+    const auto tokens = span_tokens_of(text, x.extra_ids, x.decoder_start);
     return given_text{.tokens = "encoder_tokens",
                       .positions = "encoder_positions",
                       .after = text.frame().after,
@@ -111,7 +108,8 @@ class t5 final : public typed_family<t5_config, t5_asked> {
         {"Model: its shape",
          "model.layers model.encoder_layers model.decoder_layers model.hidden model.heads "
          "model.ffn model.head_size model.sequence model.encoder_sequence model.decoder_sequence "
-         "model.positions model.vocabulary_divisor model.extra_ids checkpoints.load_hub"},
+         "model.positions model.vocabulary_divisor model.extra_ids model.decoder_start "
+         "checkpoints.load_hub"},
         {"Model: its layers", "model.form model.position model.*"}};
   }
   std::vector<required_setting> required() const override {

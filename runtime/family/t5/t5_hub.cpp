@@ -93,6 +93,7 @@ class t5_translation final : public hub_translation {
     // Relative positions have no limit; 512 is that of T5's own models.
     out.encoder_sequence = out.decoder_sequence = in.size("n_positions", 512);
     out.vocabulary = out.padded_vocabulary = in.size("vocab_size", 32128);
+    out.decoder_start = in.size("decoder_start_token_id", in.size("pad_token_id", 0, 0), 0);
     out.buckets = in.size("relative_attention_num_buckets", 32);
     out.most_distance = in.size("relative_attention_max_distance", 128);
     out.norm_epsilon = in.number("layer_norm_epsilon", 1e-6);
@@ -132,7 +133,7 @@ class t5_translation final : public hub_translation {
            {"initializer_factor", 1.0},
            {"tie_word_embeddings", x.tied_embeddings},
            {"scale_decoder_outputs", x.head_scaled},
-           {"decoder_start_token_id", 0},
+           {"decoder_start_token_id", std::max<std::int64_t>(x.decoder_start, 0)},
            {"pad_token_id", 0},
            {"vocab_size", x.vocabulary}};
     return json_text(out);
@@ -147,11 +148,10 @@ class t5_translation final : public hub_translation {
   // Old files repeat the table, and have a table of cross-attention that nothing reads.
   std::string copied_from(std::string_view source,
                           const std::vector<hub_recipe>& all) const override {
+    const bool is_table
+        = source == "encoder.embed_tokens.weight" || source == "decoder.embed_tokens.weight";
     const bool is_head = source == "lm_head.weight" && all.back().name != "output_layer.weight";
-    return is_head || source == "encoder.embed_tokens.weight"
-                   || source == "decoder.embed_tokens.weight"
-               ? "shared.weight"
-               : "";
+    return is_table || is_head ? "shared.weight" : "";
   }
   bool is_left_out(const model_description& /*model*/, std::string_view source) const override {
     return source == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";

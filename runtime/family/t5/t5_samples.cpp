@@ -20,7 +20,7 @@ class samples_of_t5 final : public family_samples {
     const auto& config = model.as<t5_config>();
     if (from.prefix)
       return open_masked<masked_spans>(from, config, t5_schema(config), [&config](const auto& by) {
-        return span_tokens_of(by, config.extra_ids);
+        return span_tokens_of(by, config.extra_ids, config.decoder_start);
       });
     return reversed_texts(t5_schema(config), config.vocabulary, from);
   }
@@ -29,7 +29,7 @@ class samples_of_t5 final : public family_samples {
                                     const std::string& tokenizer) const override {
     const auto& config = model.as<t5_config>();
     return validate_masking_tokens(data, tokenizer, [&config](const auto& by) {
-      require_sentinels(span_tokens_of(by, config.extra_ids),
+      require_sentinels(span_tokens_of(by, config.extra_ids, config.decoder_start),
                         config.encoder_sequence,
                         config.masking.probability);
       require_masks(config.encoder_sequence - masked_spans::kept_free, config.masking.probability);

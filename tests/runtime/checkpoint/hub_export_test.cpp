@@ -1,12 +1,9 @@
 #include "runtime/checkpoint/hub_export.hpp"
 
-#include "kernels/op/bf16.hpp"
-#include "kernels/op/f16.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/family/gpt/gpt_hub.hpp"
-#include "runtime/file/file.hpp"
-#include "tests/support/broken.hpp"
+#include "tests/runtime/checkpoint/hub_exports.hpp"
 #include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -15,7 +12,6 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -23,11 +19,13 @@
 #include <set>
 #include <string_view>
 #include <type_traits>
-#include <unistd.h>
 
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
+using troupe::tests::llama;
+using troupe::tests::numbered;
 using troupe::tests::scratch_folder;
+using troupe::tests::with_experts;
 namespace fs = std::filesystem;
 
 namespace {
@@ -48,65 +46,11 @@ hub_source from(const hub_model& model) {
   };
 }
 
-gpt_config llama() {
-  gpt_config x;
-  x.layers = 2;
-  x.hidden = 8;
-  x.heads = 4;
-  x.groups = 2;
-  x.head_size = 2;
-  x.ffn = 12;
-  x.sequence = x.positions = 16;
-  x.vocabulary = 7;
-  x.padded_vocabulary = 8;
-  x.position = position_embedding::rope;
-  x.normalization = troupe::kernels::normalization::rms;
-  x.activation = troupe::kernels::activation::silu;
-  x.gated = true;
-  x.linear_bias = x.tied_embeddings = false;
-  return x;
-}
-
 /// The configuration as hub_config reads it.
 gpt_config as_read(gpt_config x) {
   x.sequence = x.positions;
   x.padded_vocabulary = x.vocabulary;
   x.hidden_dropout = x.attention_dropout = 0;
-  return x;
-}
-
-/// Two layers; the second one has four experts in the kinds that allow a first one without.
-gpt_config with_experts(std::string_view kind) {
-  auto x = llama();
-  auto& y = x.experts;
-  y.number = 4;
-  y.ffn = x.ffn;
-  x.qk_norm = x.qk_norm_rows = y.pre_softmax = kind == "olmoe";
-  if (kind == "mixtral" || kind == "olmoe")
-    return x;
-  y.ffn = 3;
-  y.layers = "([0]+[1])";
-  x.qkv_bias = kind == "qwen2_moe";
-  x.qk_norm = kind != "qwen2_moe";
-  y.pre_softmax = kind != "deepseek_v3";
-  if (kind == "qwen2_moe") {
-    y.shared_ffn = 5;
-    y.shared_gate = true;
-  }
-  if (!kind.starts_with("deepseek"))
-    return x;
-  x.groups = x.heads;
-  x.norm_epsilon = 1e-6;
-  x.rotary_interleaved = true;
-  x.latent = {.q_rank = 3, .kv_rank = 2, .own_size = 3, .rotated = 2, .value_size = 4};
-  x.head_size = 5;
-  y.shared_ffn = 6;
-  y.scale = 2.5;
-  y.groups = 2;
-  y.group_topk = 1;
-  y.group_score = kind == "deepseek_v2" ? "max" : "sum";
-  y.score = kind == "deepseek_v2" ? "softmax" : "sigmoid";
-  y.expert_bias = kind == "deepseek_v3";
   return x;
 }
 
@@ -181,13 +125,6 @@ std::string exported(const gpt_config& x) {
   } catch (const input_error&) {
     return {};
   }
-}
-
-/// Elements that encode the parameter and their position.
-void numbered(const std::string& name, const box& part, std::span<float> to) {
-  const auto columns = part.extents.rank() == 1 ? 1 : part.extents[1];
-  for (std::size_t i = 0; i < to.size(); ++i)
-    to[i] = float(name.size()) + float(part.first[0] * columns + std::int64_t(i)) / 1024;
 }
 
 }  // namespace
@@ -433,259 +370,6 @@ TEST_CASE("a tensor of an expert has its rows of the stacked parameter", "[check
   check("experts.2.w1.weight", "experts.linear_fc1.weight", 2 * 2 * size);
   check("experts.2.w3.weight", "experts.linear_fc1.weight", (2 * 2 + 1) * size);
   check("experts.3.w2.weight", "experts.linear_fc2.weight", 3 * size);
-}
-
-TEST_CASE("an export keeps settings of the imported folder that Troupe does not use",
-          "[checkpoint]") {
-  const scratch_folder dir;
-  auto x = llama();
-  x.window = -1;
-  fs::create_directory(dir / "theirs");
-  auto config = nlohmann::json::parse(hub_config_json(x, {}));
-  config.erase("torch_dtype");
-  config["dtype"] = "bfloat16";
-  config["architectures"] = {"TheirModel"};
-  config["auto_map"] = {{"AutoModel", "theirs.TheirModel"}};
-  config["bos_token_id"] = 0;
-  config["eos_token_id"] = {4, 5};
-  config["pad_token_id"] = 6;
-  config["use_cache"] = true;
-  config["attention_dropout"] = 0.25;
-  config["of_a_later_version"] = {{"a", 1}};
-  write_text(dir / "theirs" / "config.json", config.dump());
-  const std::string generation = R"({"eos_token_id": [4, 5], "temperature": 0.6})";
-  write_text(dir / "theirs" / "generation_config.json", generation);
-  keep_hub_origin(dir / "theirs", dir / "run");
-  pass_on_hub_origin(dir / "run", dir / "next");
-
-  hub_export what{.model = x, .end_of_document = 3, .origin = kept_hub_origin(dir / "next")};
-  what.model.as<gpt_config>().hidden_dropout = 0.1;
-  what.model.as<gpt_config>().sequence = 8;
-  write_hub_model(dir / "out", what, numbered);
-  auto expected = config;
-  expected["dtype"] = "float32";
-  expected["architectures"] = {"LlamaForCausalLM"};
-  expected.erase("auto_map");
-  const auto written = [&](const char* folder, const char* file) {
-    return nlohmann::json::parse(read_text(dir / folder / file));
-  };
-  CHECK(written("out", "config.json") == expected);
-  CHECK(read_text(dir / "out" / "generation_config.json") == generation);
-
-  what.added_end = 5;  // the documents of the training ended with it
-  write_hub_model(dir / "trained", what, numbered);
-  CHECK(written("trained", "config.json") == expected);
-  what.added_end = 3;
-  write_hub_model(dir / "further", what, numbered);
-  CHECK(written("further", "config.json")["eos_token_id"] == nlohmann::json({4, 5, 3}));
-  CHECK(written("further", "generation_config.json")["eos_token_id"] == nlohmann::json({4, 5, 3}));
-  CHECK(written("further", "generation_config.json")["temperature"] == 0.6);
-
-  what.model.as<gpt_config>().vocabulary = 8;  // tokens were added
-  write_hub_model(dir / "larger", what, numbered);
-  CHECK(written("larger", "config.json")["vocab_size"] == 8);
-  CHECK(written("larger", "config.json")["pad_token_id"] == 6);
-  what.model.as<gpt_config>().norm_epsilon = 0.5;  // another model
-  write_hub_model(dir / "other", what, numbered);
-  CHECK(written("other", "config.json")["eos_token_id"] == 3);
-  CHECK_FALSE(fs::exists(dir / "other" / "generation_config.json"));
-}
-
-TEST_CASE("a DeepSeek-V3 is returned without its layer for further tokens", "[checkpoint]") {
-  const auto x = with_experts("deepseek_v3");
-  auto config = nlohmann::json::parse(hub_config_json(x, {}));
-  config["num_nextn_predict_layers"] = 1;
-  CHECK(nlohmann::json::parse(returned_config({.config = config.dump()}, hub_config_json(x), {}))
-            .at("num_nextn_predict_layers")
-        == 0);
-}
-
-TEST_CASE("one id to stop at stays one number", "[checkpoint]") {
-  auto x = llama();
-  auto config = nlohmann::json::parse(hub_config_json(x, 4));
-  const auto ends = [&](std::optional<std::int32_t> added) {
-    return nlohmann::json::parse(
-        returned_config({.config = config.dump()}, hub_config_json(x), added))["eos_token_id"];
-  };
-  CHECK(ends({}) == 4);
-  CHECK(ends(4) == 4);
-  CHECK(ends(5) == nlohmann::json({4, 5}));
-  config["eos_token_id"] = nullptr;
-  CHECK(ends({}).is_null());
-  CHECK(ends(5) == 5);
-  config["eos_token_id"] = "end";
-  CHECK_THROWS_WITH(ends(5), ContainsSubstring("'eos_token_id'"));
-}
-
-TEST_CASE("large models are split into several files with an index", "[checkpoint]") {
-  const scratch_folder dir;
-  auto x = llama();
-  x.qkv_bias = true;
-  hub_export what{.model = x};
-  write_hub_model(dir / "one", what, numbered);
-  what.shard_bytes = 500;
-  std::uint64_t told = 0;
-  write_hub_model(dir / "many", what, numbered, [&](auto done) { told = done; });
-  CHECK(told == hub_bytes(what));
-  CHECK(told == std::uint64_t(4 * parameter_count(x)));
-  const auto index
-      = nlohmann::json::parse(read_text(dir / "many" / "model.safetensors.index.json"));
-  CHECK(index["metadata"]["total_size"] == told);
-  std::set<std::string> files;
-  for (const auto& [name, file] : index["weight_map"].items())
-    files.insert(file.get<std::string>());
-  CHECK(files.size() > 3);
-  const auto one = read_hub_model(dir / "one"), many = read_hub_model(dir / "many");
-  for (const auto& parameter : one.parameters()) {
-    INFO(parameter.name);
-    std::vector<float> a(std::size_t(parameter.extents.size())), b = a, c = a;
-    one.read(parameter.name, a);
-    many.read(parameter.name, b);
-    numbered(parameter.name, whole(parameter.extents), c);
-    CHECK(a == c);
-    CHECK(b == c);
-  }
-}
-
-TEST_CASE("elements are rounded to bfloat16 on request", "[checkpoint]") {
-  const scratch_folder dir;
-  write_hub_model(dir / "out", {.model = llama(), .type = stored_type::bf16}, numbered);
-  const auto model = read_hub_model(dir / "out");
-  const std::string name = "decoder.layers.1.mlp.linear_fc2.weight";
-  std::vector<float> read(std::size_t(model.extents(name).size())), exact = read;
-  model.read(name, read);
-  numbered(name, whole(model.extents(name)), exact);
-  for (std::size_t i = 0; i < read.size(); ++i)
-    CHECK(read[i] == float(troupe::kernels::bf16(exact[i])));
-  CHECK(nlohmann::json::parse(read_text(dir / "out" / "config.json"))["torch_dtype"] == "bfloat16");
-  CHECK_BREAKS(
-      "HUB-3",
-      write_hub_model(dir / "i32", {.model = llama(), .type = stored_type::i32}, numbered));
-}
-
-TEST_CASE("a bias that balances the choice of experts is exported as it is", "[checkpoint]") {
-  const scratch_folder dir;
-  const auto x = with_experts("deepseek_v3");
-  const auto thirds = [](const auto&, const auto&, std::span<float> to) {
-    std::fill(to.begin(), to.end(), 1.0F / 3);
-  };
-  const hub_export what{.model = x, .type = stored_type::bf16};
-  write_hub_model(dir / "out", what, thirds);
-  const safetensors_file file(dir / "out" / "model.safetensors");
-  std::uint64_t bytes = 0;
-  for (const auto& tensor : file.tensors()) {
-    CAPTURE(tensor.name);
-    const bool is_bias = tensor.name.ends_with("e_score_correction_bias");
-    CHECK(tensor.type == (is_bias ? stored_type::f32 : stored_type::bf16));
-    bytes += file.bytes(tensor).size();
-  }
-  CHECK(bytes == hub_bytes(what));
-  std::vector<float> bias(std::size_t(x.experts.number));
-  read_hub_model(dir / "out").read("decoder.layers.1.mlp.router.expert_bias", bias);
-  CHECK(bias == std::vector<float>(bias.size(), 1.0F / 3));
-}
-
-TEST_CASE("elements are rounded to float16 on request, and larger ones are refused",
-          "[checkpoint]") {
-  const scratch_folder dir;
-  hub_export what{.model = llama(), .type = stored_type::f16};
-  const std::string name = "decoder.layers.1.mlp.linear_fc2.weight";
-  float factor = 1;
-  const auto source = [&](const std::string& parameter, const box& part, std::span<float> to) {
-    numbered(parameter, part, to);
-    for (auto& x : to)
-      x *= factor;
-  };
-  write_hub_model(dir / "out", what, source);
-  const auto model = read_hub_model(dir / "out");
-  std::vector<float> read(std::size_t(model.extents(name).size())), exact = read;
-  model.read(name, read);
-  source(name, whole(model.extents(name)), exact);
-  for (std::size_t i = 0; i < read.size(); ++i)
-    CHECK(read[i] == float(troupe::kernels::f16(exact[i])));
-  CHECK(nlohmann::json::parse(read_text(dir / "out" / "config.json"))["torch_dtype"] == "float16");
-  factor = 1e5F;
-  CHECK_THROWS_WITH(write_hub_model(dir / "large", what, source),
-                    ContainsSubstring("beyond float16") && ContainsSubstring("bfloat16"));
-  CHECK_FALSE(std::filesystem::exists(dir / "large"));
-}
-
-TEST_CASE("gains that are stored minus one are exported in full", "[checkpoint]") {
-  const scratch_folder dir;
-  auto x = llama();
-  x.gain_offset = 1;
-  write_hub_model(dir / "out", {.model = x}, [](const auto&, const auto&, std::span<float> to) {
-    std::fill(to.begin(), to.end(), 0.25F);
-  });
-  const auto model = read_hub_model(dir / "out");
-  CHECK(model.config().as<gpt_config>().gain_offset == 0);
-  std::vector<float> gain(8), weight(8 * 12);
-  for (const auto* name : {"decoder.final_layernorm.weight",
-                           "decoder.layers.0.input_layernorm.weight",
-                           "decoder.layers.1.pre_mlp_layernorm.weight"}) {
-    model.read(name, gain);
-    CHECK(gain == std::vector<float>(8, 1.25F));
-  }
-  model.read("decoder.layers.1.mlp.linear_fc2.weight", weight);
-  CHECK(weight == std::vector<float>(8 * 12, 0.25F));
-}
-
-TEST_CASE("a folder with files is refused as output, and a failure leaves no folder",
-          "[checkpoint]") {
-  const scratch_folder dir;
-  fs::create_directory(dir / "out");
-  write_text(dir / "out" / "mine.txt", "mine");
-  CHECK_THROWS_AS(write_hub_model(dir / "out", {.model = llama()}, numbered), input_error);
-  CHECK(read_text(dir / "out" / "mine.txt") == "mine");
-  CHECK_THROWS_AS(write_hub_model(dir / "new",
-                                  {.model = llama()},
-                                  [](const auto&, const auto&, auto) {
-                                    throw input_error("the checkpoint is damaged");
-                                  }),
-                  input_error);
-  CHECK(std::distance(fs::directory_iterator(dir.path()), {}) == 1);
-  // Leftovers of killed processes: one a day old, one with this process's pid; and a user's folder.
-  const auto old = fs::file_time_type::clock::now() - surely_dead - std::chrono::hours(1);
-  for (const auto& part : {dir / ".slash.partial-7",
-                           dir / fmt::format(".slash.partial-{}", ::getpid()),
-                           dir / "slash.partial-8"}) {
-    fs::create_directory(part);
-    write_text(part / "old.safetensors", "half");
-    fs::last_write_time(part / "old.safetensors", old);
-    fs::last_write_time(part, old);
-  }
-  write_hub_model((dir / "slash").string() + "/", {.model = llama()}, numbered);
-  CHECK(fs::exists(dir / "slash" / "config.json"));
-  CHECK_FALSE(fs::exists(dir / "slash" / "old.safetensors"));
-  CHECK(fs::exists(dir / "slash.partial-8" / "old.safetensors"));
-  CHECK(std::distance(fs::directory_iterator(dir.path()), {}) == 3);
-  fs::create_directory(dir / "empty");
-  write_hub_model(dir / "empty", {.model = llama()}, numbered);
-  CHECK(fs::exists(dir / "empty" / "config.json"));
-  // A process on another host with the same pid may be writing there now.
-  const auto another = dir / fmt::format(".shared.partial-{}", ::getpid());
-  fs::create_directory(another);
-  write_text(another / "half.safetensors", "half");
-  write_hub_model(dir / "shared", {.model = llama()}, numbered);
-  CHECK(fs::exists(another / "half.safetensors"));
-  CHECK(fs::exists(dir / "shared" / "config.json"));
-  CHECK_FALSE(fs::exists(dir / "shared" / "half.safetensors"));
-}
-
-TEST_CASE("an export locks its folder, also if the parent folder is new", "[checkpoint]") {
-  const scratch_folder dir;
-  int refused = 0;
-  write_hub_model(dir / "new/model",
-                  {.model = llama()},
-                  [&](const std::string& name, const box& part, std::span<float> to) {
-                    if (refused++ == 0)
-                      CHECK_THROWS_WITH(
-                          write_hub_model(dir / "new/model", {.model = llama()}, numbered),
-                          ContainsSubstring("is writing there"));
-                    numbered(name, part, to);
-                  });
-  CHECK(refused > 0);
-  CHECK(fs::exists(dir / "new/model/config.json"));
 }
 
 TEST_CASE("an imported model is a checkpoint of its parameters", "[checkpoint]") {

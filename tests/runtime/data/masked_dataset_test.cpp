@@ -421,6 +421,13 @@ TEST_CASE("tokenizers without the tokens of masked samples are refused by name",
   CHECK_THROWS_WITH(rt::require_sentinels(spans_with({"<pad>", "</s>"}, 0), 32, 0.15),
                     ContainsSubstring("there are 0 sentinels"));
   CHECK(spans_with({"<pad>", "</s>"}, 2).sentinels == id_list{260, 261});
+  const byte_tokenizer code("", {"<pad>", "<s>", "</s>"});  // as a CodeT5's, behind bytes
+  CHECK(rt::span_tokens_of(code, 0).begin == 259);
+  CHECK(rt::span_tokens_of(code, 0, 258).begin == 258);
+  CHECK(rt::span_tokens_of(byte_tokenizer("", {"</s>"}), 1, 0).begin == 0);
+  CHECK_THROWS_WITH(rt::span_tokens_of(code, 2, 263),
+                    ContainsSubstring("`model.decoder_start` 263: the ids of the tokenizer and its "
+                                      "sentinels are below 263"));
   const auto own = spans_with({"<extra_id_1>", "<extra_id_0>", "<s>", "</s>"}, 0);
   CHECK(own.sentinels == id_list{259, 258});
   CHECK(own.begin == 260);

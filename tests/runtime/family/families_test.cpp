@@ -1,6 +1,7 @@
 #include "runtime/family/families.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/model/stages.hpp"
 #include "tests/support/broken.hpp"
 #include "tests/support/fixed_family.hpp"
 
@@ -50,4 +51,12 @@ TEST_CASE("sums over the specs of a model agree with the formulas of its family"
   const model_description same = fixed_settings{3};
   CHECK(parameter_count(same) == parameter_count(gpt));
   CHECK(same.letters() == gpt.letters());
+}
+
+TEST_CASE("the letters of a model with far too many layers are no model of that size", "[family]") {
+  for (const auto* family : families()) {
+    CAPTURE(family->name());
+    const auto model = family->smallest(2'000'000'000);
+    CHECK(units_of(model.letters()) >= 2'000'000'000);
+  }
 }

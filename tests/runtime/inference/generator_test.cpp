@@ -368,6 +368,22 @@ TEST_CASE("the end of a document ends the text and is not part of it", "[inferen
   CHECK(text == ids(all.begin(), first));
 }
 
+TEST_CASE("each of several ids ends the text", "[inference]") {
+  fresh_model m(small(position_embedding::rope, 4));
+  auto what = request(20, sampling_settings{.temperature = 4});  // many different tokens
+  const auto all = m.text(what).first;
+  for (const auto& ends : {ids{all[9], all[4]}, ids{all[4], all[9]}}) {
+    what.other_ends = ends;
+    const auto [text, end] = m.text(what);
+    CHECK(end == generation_end::end_of_document);
+    const auto first = std::find_first_of(all.begin(), all.end(), ends.begin(), ends.end());
+    CHECK(text == ids(all.begin(), first));
+  }
+  what.other_ends = {60, all[4]};
+  what.end_of_document = all[0];
+  CHECK(m.text(what).first.empty());
+}
+
 TEST_CASE("the surprise of a text depends on the stride only through context", "[inference]") {
   auto c = small(position_embedding::learned_absolute, 4);
   fresh_model m(c);

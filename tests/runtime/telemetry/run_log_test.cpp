@@ -131,6 +131,19 @@ TEST_CASE("several losses have a field and a column each, and one for their sum"
             .starts_with("3,24,384,4,,4.5,4.25,4,0.5,0.5,"));
 }
 
+TEST_CASE("a model with an accuracy has the best one of validations in its logs", "[log]") {
+  const validation_report validated{
+      3, 4.25, false, {{"task loss", 4.25}, {"accuracy", 0.5}, {"best accuracy", 0.75}}};
+  const auto record = json_record(validated);
+  CHECK(record.ends_with(R"("validation_accuracy":0.5,"validation_best_accuracy":0.75})"));
+  CHECK(read_validation_record(record)->losses.back() == named_loss{"best accuracy", 0.75});
+  auto x = step(3);
+  x.losses = {{"task loss", 4}, {"accuracy", 0.25}};
+  const auto columns = csv_columns({"task loss", "accuracy"});
+  CHECK(std::ranges::find(columns, "validation_best_accuracy") != columns.end());
+  CHECK(csv_row(x, &validated, {}, columns).find(",4.25,4.25,0.5,0.75,") != std::string::npos);
+}
+
 TEST_CASE("a record of a counted step has the extremes of its experts, and layers on request",
           "[log]") {
   auto x = step(3);

@@ -127,7 +127,7 @@ TEST_CASE("MODEL-6: a loss has one weight, and a name with its own field", "[tra
 }
 
 TEST_CASE("MODEL-6: the names that logs and viewers use are taken, also alone", "[trainer]") {
-  for (const auto* name : {"lm_loss", "sum loss"})
+  for (const auto* name : {"lm_loss", "sum loss", "best accuracy"})
     CHECK(wrong_loss({{name}}).find("are taken") != std::string::npos);
   CHECK(wrong_loss({{"lm loss"}}).empty());
 }

@@ -63,7 +63,7 @@ given_settings bert_shape_given() {
 bert_config resolved_bert(const bert_config& asked, given_settings given) {
   std::vector<std::string> wrong;
   given.merge(bert_shape_given());
-  const auto out = bert_family().resolve(asked, given, wrong);
+  const auto out = bert_family().resolve(bert_asked{.config = asked}, given, wrong);
   REQUIRE(out);
   CHECK(wrong.empty());
   return out->as<bert_config>();
@@ -153,7 +153,28 @@ TEST_CASE("settings of a BERT that were not given follow from others", "[bert]")
   CHECK(post.norm_epsilon == 1e-12);
   CHECK(post.types == 0);
   std::vector<std::string> wrong;
-  CHECK_FALSE(bert_family().resolve(asked, {"model.layers"}, wrong));
+  CHECK_FALSE(bert_family().resolve(bert_asked{.config = asked}, {"model.layers"}, wrong));
+}
+
+TEST_CASE("a BERT may be told the sizes that it has in any case, and no others", "[bert]") {
+  auto x = small_bert();
+  bert_asked asked{.config = x, .head_size = x.hidden / x.heads, .groups = x.heads};
+  auto given = bert_shape_given();
+  given.insert({"model.head_size", "model.groups"});
+  std::vector<std::string> wrong;
+  const auto made = bert_family().resolve(asked, given, wrong);
+  REQUIRE(made);
+  CHECK(made->as<bert_config>() == resolved_bert(x, {}));
+  CHECK(wrong.empty());
+  asked.head_size = x.hidden;
+  asked.groups = 1;
+  bert_family().resolve(asked, given, wrong);
+  REQUIRE(wrong.size() == 2);
+  CHECK_THAT(wrong[0], ContainsSubstring("`model.head_size`"));
+  CHECK_THAT(wrong[1], ContainsSubstring("`model.groups` is 1"));
+  wrong.clear();
+  bert_family().resolve_hub(x, asked, given, "DIR", wrong);
+  CHECK(wrong.size() == 2);
 }
 
 TEST_CASE("a model of the Hub gives its config.json back", "[bert]") {
@@ -170,7 +191,8 @@ TEST_CASE("a run may leave out the binary head of its Hub folder, and cannot add
   auto asked = bert_config();
   std::vector<std::string> wrong;
   const auto with = [&](const given_settings& given) {
-    return bert_family().resolve_hub(there, asked, given, "DIR", wrong).as<bert_config>();
+    const bert_asked all{.config = asked};
+    return bert_family().resolve_hub(there, all, given, "DIR", wrong).as<bert_config>();
   };
   CHECK(with({}).binary_head);
   there.binary_head = false;

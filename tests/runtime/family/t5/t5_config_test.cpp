@@ -186,6 +186,44 @@ TEST_CASE("config.json of a T5 gives the model back", "[t5]") {
   CHECK(&hub_config(hub.config_json(model), "config.json").family() == &t5_family());
 }
 
+TEST_CASE("a T5 of the Hub says which token begins the decoder's texts", "[t5]") {
+  const auto& hub = *t5_family().hub();
+  auto config = json_value(hub.config_json(small_t5("v1.0")));
+  const auto start = [&] {
+    return hub.model_of(json_text(config), "'config.json'").as<t5_config>().decoder_start;
+  };
+  CHECK(start() == 0);
+  config["decoder_start_token_id"] = 3;
+  config["pad_token_id"] = 2;
+  CHECK(start() == 3);
+  const auto model = hub.model_of(json_text(config), "'config.json'");
+  CHECK(json_value(hub.config_json(model)).at("decoder_start_token_id") == 3);
+  CHECK(model_from_json(to_json(model)) == model);
+  config.erase("decoder_start_token_id");
+  CHECK(start() == 2);
+  config.erase("pad_token_id");
+  CHECK(start() == 0);
+  config["decoder_start_token_id"] = -1;
+  CHECK_THROWS_WITH(start(), ContainsSubstring("'decoder_start_token_id'"));
+}
+
+TEST_CASE("a T5 of the Hub may have another first token of the decoder, or none of its own",
+          "[t5]") {
+  auto x = small_t5("v1.0");
+  const auto json = to_json(model_description(x));
+  CHECK_THAT(json, !ContainsSubstring("decoder_start"));
+  const auto& hub = *t5_family().hub();
+  const auto there = hub.model_of(hub.config_json(x), "'config.json'");
+  CHECK(hub.is_same_function(there, x));
+  t5_asked asked;
+  std::vector<std::string> wrong;
+  CHECK(resolve_hub(there.as<t5_config>(), asked, {}, "hub", wrong).decoder_start == 0);
+  asked.config.decoder_start = 5;
+  const given_settings given = {"model.decoder_start"};
+  CHECK(resolve_hub(there.as<t5_config>(), asked, given, "hub", wrong).decoder_start == 5);
+  CHECK(wrong.empty());
+}
+
 TEST_CASE("a T5 of transformers 5 says apart from the tie if its output layer is scaled", "[t5]") {
   const auto& hub = *t5_family().hub();
   auto config = json_value(hub.config_json(small_t5("v1.0")));
@@ -222,6 +260,9 @@ TEST_CASE("the decoder of a T5 begins and ends its text with tokens of the token
   CHECK(before->end == text.encode("</s>", special_tokens::recognised).front());
   CHECK_THROWS_AS(t5_family().text_before(t5_family().smallest(4), troupe::tests::byte_tokenizer()),
                   input_error);
+  auto told = t5_family().smallest(4);
+  told.as<t5_config>().decoder_start = 7;
+  CHECK(t5_family().text_before(told, text)->first == std::vector<std::int32_t>{7});
 }
 
 TEST_CASE("made-up samples of a T5 write all elements, and cut padding off", "[t5]") {
