@@ -31,10 +31,11 @@ HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-/// While alive, configures the calling thread's eight tiles as 16 rows of 64 bytes.
+/// While alive, configures the calling thread's eight tiles as 16 rows of 64 bytes. With fewer
+/// than 32 terms, an even number, tiles 4 and 5 have rows of as many, 6 and 7 as many half rows.
 class tiles_in_use {
  public:
-  tiles_in_use() {
+  explicit tiles_in_use(std::int64_t terms = block_side) {
     // The format of LDTILECFG, palette 1.
     struct {
       std::uint8_t palette = 1, start = 0, reserved[14] = {};
@@ -42,6 +43,8 @@ class tiles_in_use {
       std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
     } shape;
     static_assert(sizeof shape == 64);
+    shape.bytes[4] = shape.bytes[5] = std::uint16_t(2 * terms);
+    shape.rows[6] = shape.rows[7] = std::uint8_t(terms / 2);
     // Inline assembly, because gcc 12 assumes that _tile_loadconfig reads only 8 bytes.
     asm volatile("ldtilecfg %0" : : "m"(shape));
   }

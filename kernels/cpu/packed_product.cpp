@@ -131,14 +131,18 @@ void pack_panel(const T* from,
 template <class T>
 void pack_b(const packing<T>& at, std::int64_t begin, std::int64_t end) {
   const auto& b = at.of.b;
+  // Rows of memory are read from end to end, a few at a time.
+  const std::int64_t terms = b.transposed ? terms_at_once : 8;
   for (const auto& block : at.blocks)
-    for (std::int64_t n = begin; n < end; n += panel)
-      pack_panel<panel>(block.b + (at.column + n) * (b.transposed ? b.row : 1),
-                        b.row,
-                        !b.transposed,
-                        std::min(panel, end - n),
-                        block.depth,
-                        at.packed_b + n * terms_at_once + block.before * panel);
+    for (std::int64_t k = 0; k < block.depth; k += terms)
+      for (std::int64_t n = begin; n < end; n += panel)
+        pack_panel<panel>(
+            block.b + (at.column + n) * (b.transposed ? b.row : 1) + k * (b.transposed ? 1 : b.row),
+            b.row,
+            !b.transposed,
+            std::min(panel, end - n),
+            std::min(terms, block.depth - k),
+            at.packed_b + n * terms_at_once + (block.before + k) * panel);
 }
 
 /// Packs rows [begin, end) of the current part, at most rows_at_once.
@@ -295,6 +299,120 @@ void multiply_rows(const packing<T>& at,
     hwy::FlushStream();  // orders these stores before any later signal
 }
 
+/// Adds `depth` terms to the sums of Rows rows of a, in place, and Vectors vectors of a packed
+/// panel of b.
+template <int Rows, int Vectors>
+HWY_INLINE void multiply_block_in_place(const float* HWY_RESTRICT a,
+                                        std::int64_t row,
+                                        const float* HWY_RESTRICT b,
+                                        std::int64_t depth,
+                                        bool begun,
+                                        float* HWY_RESTRICT to,
+                                        std::int64_t to_row) {
+  vec sum[Rows][Vectors];
+#pragma GCC unroll 32
+  for (auto& of_row : sum)
+#pragma GCC unroll 4
+    for (auto& one : of_row)
+      one = hn::Zero(d);
+  const auto add = [&](std::int64_t k) HWY_ATTR {
+    vec of_b[Vectors];
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j)
+      of_b[j] = hn::LoadU(d, b + k * panel + j * width);
+#pragma GCC unroll 32
+    for (int i = 0; i < Rows; ++i) {
+      const auto x = hn::Set(d, a[i * row + k]);
+#pragma GCC unroll 4
+      for (int j = 0; j < Vectors; ++j)
+        sum[i][j] = hn::MulAdd(x, of_b[j], sum[i][j]);
+    }
+  };
+  constexpr std::int64_t line = 16;
+  std::int64_t k = 0;
+  for (; k + line <= depth; k += line) {
+#pragma GCC unroll 32
+    for (int i = 0; i < Rows; ++i)
+      hwy::Prefetch(a + (Rows + i) * row + k);  // the next block
+    for (std::int64_t n = k; n < k + line; ++n)
+      add(n);
+  }
+  for (; k < depth; ++k)
+    add(k);
+#pragma GCC unroll 32
+  for (int i = 0; i < Rows; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j) {
+      float* const c = to + i * to_row + j * width;
+      hn::StoreU(begun ? hn::Add(hn::LoadU(d, c), sum[i][j]) : sum[i][j], d, c);
+    }
+}
+
+template <int Vectors>
+HWY_NOINLINE void multiply_rows_in_place(const float* a,
+                                         std::int64_t row,
+                                         std::int64_t rows,
+                                         const float* b,
+                                         std::int64_t depth,
+                                         bool begun,
+                                         float* to,
+                                         std::int64_t to_row) {
+  constexpr int most = block_rows * block_vectors / Vectors;
+  const auto some = [&]<int Rows>() HWY_ATTR {
+    for (; rows >= Rows; rows -= Rows, a += Rows * row, to += Rows * to_row)
+      multiply_block_in_place<Rows, Vectors>(a, row, b, depth, begun, to, to_row);
+  };
+  some.template operator()<most>();
+  some.template operator()<most / 2>();
+  some.template operator()<1>();
+}
+
+/// Adds the current terms to all sums of the current part. The rows of a are read in place.
+template <class>
+void multiply_in_place(const packing<float>& at) {
+  const auto& a = at.of.a;
+  const auto& block = at.blocks.front();
+  for (std::int64_t j = 0; j < at.columns; j += panel) {
+    const std::int64_t vectors = (std::min(panel, at.columns - j) + width - 1) / width;
+    const auto by = vectors == 1   ? multiply_rows_in_place<1>
+                    : vectors == 2 ? multiply_rows_in_place<2>
+                    : vectors == 3 ? multiply_rows_in_place<std::min(3, block_vectors)>
+                                   : multiply_rows_in_place<block_vectors>;
+    by(block.a + at.row * a.row,
+       a.row,
+       at.rows,
+       at.packed_b + j * terms_at_once,
+       block.depth,
+       at.begun,
+       at.sums + j,
+       at.sums_row);
+  }
+}
+
+/// Writes the sums, transposed, and adds the bias.
+template <class>
+void write_transposed(const packing<float>& at, const product<float>& to) {
+  float* const y = to.rounded + at.column * to.N + at.row;
+  // A cache line of few rows of c at a time: rows are often a power of two apart.
+  constexpr std::int64_t high = 4, line = 16;
+  for (std::int64_t n = 0; n < at.rows; n += line)
+    for (std::int64_t m = 0; m < at.columns; m += high)
+      transpose(at.sums + n * at.sums_row + m,
+                at.sums_row,
+                std::min(line, at.rows - n),
+                std::min(high, at.columns - m),
+                y + m * to.N + n,
+                to.N);
+  if (to.bias)
+    for (std::int64_t m = 0; m < at.columns; ++m) {
+      float* const row = y + m * to.N;
+      const float* const bias = to.bias + at.row;
+      each(at.rows, [=](std::int64_t i, auto step) HWY_ATTR {
+        step.store(hn::Add(step.load(row + i), step.load(bias + i)), row + i);
+      });
+    }
+}
+
 /// Adds the bias to rows [begin, end) of the sums and rounds once.
 template <class T>
 void round_rows(const packing<T>& at, std::int64_t begin, std::int64_t end) {
@@ -321,6 +439,8 @@ namespace {
 TROUPE_EXPORT(pack_b);
 TROUPE_EXPORT(multiply_rows);
 TROUPE_EXPORT(round_rows);
+TROUPE_EXPORT(multiply_in_place);
+TROUPE_EXPORT(write_transposed);
 
 constexpr std::int64_t floats_of_a = rows_at_once * terms_at_once;  ///< packed rows per thread
 
@@ -394,20 +514,65 @@ template <class T>
 std::int64_t widest_part(const product<T>& p) {
   return round_up(std::min(p.N, most_columns_of_part), widest_panel);
 }
+template <class T>
+std::int64_t highest_part(const product<T>& p) {
+  return round_up(std::min(p.M, most_rows_of_part), widest_panel);
+}
+
+/// True if a part is computed transposed: c as rows of b times rows of a. Then the rows of b, a
+/// weight, are read in place, and the few rows of a are packed.
+template <class T>
+bool reads_weight_in_place(const product<T>& p) {
+  return std::is_same_v<T, float> && p.b.transposed && !p.a.transposed;
+}
 
 }  // namespace
 
 template <class T>
 std::size_t packed_part_scratch(const product<T>& p) {
   const std::int64_t columns = widest_part(p);
+  if (reads_weight_in_place(p))
+    return sizeof(float) * std::size_t(highest_part(p) * (terms_at_once + columns));
   return sizeof(float)
          * std::size_t(columns * terms_at_once + floats_of_a
                        + (p.rounded ? std::min(p.M, most_rows_of_part) * columns : 0));
 }
 
+namespace {
+
+void multiply_transposed_part(const product<float>& p,
+                              const product_part& part,
+                              const context& in) {
+  const product<float> transposed{{p.b.data, p.b.row}, {p.a.data, p.a.row, true}, p.N, p.M, p.K};
+  const std::int64_t sums_row = highest_part(p);
+  auto* const b = scratch_array<float>(in, packed_part_scratch(p));
+  packing<float> at{.of = transposed,
+                    .packed_b = b,
+                    .packed_a = nullptr,
+                    .sums = b + sums_row * terms_at_once,
+                    .sums_row = sums_row,
+                    .row = part.column,
+                    .rows = part.columns,
+                    .column = part.row,
+                    .columns = part.rows};
+  for (std::int64_t term = 0; term < p.K; term += terms_at_once) {
+    const auto block = block_of(transposed, term, std::min(terms_at_once, p.K - term));
+    at.blocks = {&block, 1};
+    TROUPE_DISPATCH(pack_b, float)(at, 0, at.columns);
+    TROUPE_DISPATCH(multiply_in_place, float)(at);
+    at.begun = true;
+  }
+  TROUPE_DISPATCH(write_transposed, float)(at, p);
+}
+
+}  // namespace
+
 template <class T>
 void multiply_packed_part(product_series<T> all, const product_part& part, const context& in) {
   const auto& p = all.front();
+  if constexpr (std::is_same_v<T, float>)
+    if (reads_weight_in_place(p))
+      return multiply_transposed_part(p, part, in);
   auto* const b = scratch_array<float>(in, packed_part_scratch(p));
   auto* const a = b + widest_part(p) * terms_at_once;
   packing<T> at{.of = p,

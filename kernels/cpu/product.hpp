@@ -83,7 +83,8 @@ template <class T>
 void multiply_part(product_series<T> all, const product_part& part, bool tiles, const context& in);
 
 // packed_product.cpp: f16, bf16 on processors where oneDNN lacks it, and parts of all types.
-// Operands are converted to float during packing. An element is the sum of blocks of 384 terms.
+// Operands are converted to float during packing. Parts read a float weight in place. An element is
+// the sum of blocks of 384 terms.
 // Within a block, terms are added in order by multiply-adds (fused except on SSE4). For one
 // instruction set, bits do not depend on M, N or the thread count.
 
@@ -98,7 +99,7 @@ void multiply_packed_part(product_series<T> all, const product_part& part, const
 
 // tile_product.cpp: bf16, and float in pieces of bf16, with AMX tiles (amx.hpp) and fused
 // epilogues. An element is the sum of its terms in order, 32 at a time. Bits do not depend on M, N
-// or the thread count. With at most 32 rows, a bf16 weight is read in place.
+// or the thread count. A bf16 weight is read in place with at most 32 rows, and by parts.
 
 /// True if this processor and the selected instruction set have tiles for T; false for f16.
 template <class T>

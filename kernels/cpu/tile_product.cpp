@@ -43,9 +43,9 @@ struct upcoming_lines {
   }
 };
 
-HWY_INLINE void load_rows(const std::byte* piece) {
-  _tile_stream_loadd(4, piece, 64);
-  _tile_stream_loadd(5, piece + tile_bytes, 64);
+HWY_INLINE void load_rows(const std::byte* piece, std::int64_t row = 64) {
+  _tile_stream_loadd(4, piece, row);
+  _tile_stream_loadd(5, piece + 16 * row, row);
 }
 HWY_INLINE void load_columns(const std::byte* piece) {
   _tile_loadd(6, piece, 64);
@@ -58,13 +58,13 @@ HWY_INLINE void multiply_loaded() {
   _tile_dpbf16ps(3, 5, 7);
 }
 
-HWY_INLINE void multiply_squares(const std::byte* a, const std::byte* b, bf16) {
-  load_rows(a);
+HWY_INLINE void multiply_squares(const std::byte* a, std::int64_t row, const std::byte* b, bf16) {
+  load_rows(a, row);
   load_columns(b);
   multiply_loaded();
 }
 /// Exchanges one piece at a time.
-HWY_INLINE void multiply_squares(const std::byte* a, const std::byte* b, float) {
+HWY_INLINE void multiply_squares(const std::byte* a, std::int64_t, const std::byte* b, float) {
   const auto piece = [](int n) { return n * square_bytes<bf16>; };
   load_rows(a);
   load_columns(b + piece(2));
@@ -83,7 +83,7 @@ HWY_INLINE void multiply_squares(const std::byte* a, const std::byte* b, float) 
 
 /// Computes a block of sums (32, 32): adds `steps` times 32 terms to `before`, or to zero if null.
 template <class T, class Activation>
-HWY_INLINE void multiply_block(const std::byte* a,
+HWY_INLINE void multiply_block(typename tiled<T>::squares_of_a a,
                                const std::byte* b,
                                std::int64_t steps,
                                const float* before,
@@ -103,8 +103,8 @@ HWY_INLINE void multiply_block(const std::byte* a,
     _tile_zero(2);
     _tile_zero(3);
   }
-  for (std::int64_t s = 0; s < steps; ++s, a += square_bytes<T>, b += square_bytes<T>) {
-    multiply_squares(a, b, T());
+  for (std::int64_t s = 0; s < steps; ++s, a.at += a.next, b += square_bytes<T>) {
+    multiply_squares(a.at, a.row, b, T());
     panel.some();
     last.some(rows_at_once);
   }
@@ -145,8 +145,9 @@ void multiply_near(const tiled<T>& at,
       for (std::int64_t i = part.begin; i < part.end; ++i) {
         float* const waiting = part.waiting(i, j);
         float* const to = complete ? finished[turn] : waiting;
-        if (complete)
-          out.expect(at.row + i * block_side, at.column + j * block_side);
+        const std::int64_t row = at.row + i * block_side, column = at.column + j * block_side;
+        if (complete && !at.turned)
+          out.expect(row, column);
         multiply_block(at.a(t, steps, i),
                        at.b(t, steps, j),
                        steps,
@@ -156,8 +157,12 @@ void multiply_near(const tiled<T>& at,
                        rows_at_once,
                        {next, 64, lines});
         next += lines * 64 * steps;
-        if (complete) {
-          out.begin(to, at.row + i * block_side, at.column + j * block_side);
+        if (complete && at.turned) {
+          out.rest();
+          transpose_block(to, finished[1]);
+          out.begin(finished[1], column, row);
+        } else if (complete) {
+          out.begin(to, row, column);
           turn = 1 - turn;
         }
       }
@@ -166,12 +171,42 @@ void multiply_near(const tiled<T>& at,
   out.rest();
 }
 
+/// Packs `n` rows of a (columns of b) of short products, counted from `first`, side by side: each
+/// product has `terms` terms of a square.
+template <pack_step Pack>
+void pack_together(product_series<bf16> all,
+                   operand<bf16> product<bf16>::*factor,
+                   std::int64_t first,
+                   std::int64_t n,
+                   std::int64_t terms,
+                   std::byte* to) {
+  alignas(64) bf16 square[block_side * block_side] = {};
+  for (std::int64_t at = 0; at < n; at += block_side, to += square_bytes<bf16>) {
+    bf16* of_product = square;
+    for (const auto& p : all) {
+      const bf16* from = (p.*factor).data + first + at;
+      for (std::int64_t t = 0; t < p.K; ++t, from += (p.*factor).row)
+        std::copy_n(from, std::min(block_side, n - at), of_product + t * block_side);
+      of_product += terms * block_side;
+    }
+    Pack(square, block_side, to);
+  }
+}
+inline void pack_together(product_series<bf16> all,
+                          const product_part& part,
+                          std::int64_t terms,
+                          std::byte* a,
+                          std::byte* b) {
+  pack_together<pack_terms_of_a>(all, &product<bf16>::a, part.row, part.rows, terms, a);
+  pack_together<pack_terms_of_b>(all, &product<bf16>::b, part.column, part.columns, terms, b);
+}
+
 /// Adds the products of a series, whose factors are packed, to the part. The sums of a block are
-/// added in the L1 cache, a few products at a time.
+/// added in the L1 cache, a few products at a time. A tile has `terms_of_tile` terms.
 template <class T>
-void multiply_series(std::span<const tiled<T>> all) {
+void multiply_series(std::span<const tiled<T>> all, std::int64_t terms_of_tile) {
   asm volatile("" ::: "memory");  // completes the packing stores first
-  const tiles_in_use tiles;
+  const tiles_in_use tiles(terms_of_tile);
   const tiled<T>& part = all.front();
   outgoing<T, no_activation> out(part.of);
   constexpr std::size_t at_once = out.most_added;
@@ -217,7 +252,7 @@ void multiply_panels(const tiled<T>& at, const near_part& all) {
   asm volatile("" ::: "memory");
   const tiles_in_use tiles;
   alignas(64) float finished[2][block_floats];
-  outgoing<T, Activation> out(at.of);
+  outgoing<T, Activation> out(at.turned ? *at.turned : at.of);
   constexpr std::int64_t high = near_rows / block_side, wide = near_columns / block_side;
   for (std::int64_t i = all.begin; i < all.end; i += high)
     for (std::int64_t j = all.first; j < all.last; j += wide)
@@ -375,6 +410,13 @@ void multiply_few_rows_in_tiles(const product<bf16>& p, const context& in) {
   }
 }
 
+/// True if a part is computed transposed, which reads b in place. A weight of floats must be split.
+template <class T>
+bool is_turned(const product<T>& p) {
+  return std::is_same_v<T, bf16> && p.b.transposed && !p.a.transposed && p.N % block_side == 0
+         && p.K % block_side == 0;
+}
+
 /// The largest part of a product, as a product of its own.
 template <class T>
 product<T> largest_part(product<T> p) {
@@ -445,6 +487,15 @@ std::size_t short_products(product_series<T> all, std::int64_t& steps) {
   return std::max<std::size_t>(n, 1);
 }
 
+/// Terms of a tile for a series. With fewer than 32, products share the squares of packed factors.
+template <class T>
+std::int64_t terms_of_tile(product_series<T> all) {
+  std::int64_t longest = 0;
+  for (const auto& p : all)
+    longest = std::max(longest, p.K);
+  return !std::is_same_v<T, bf16> || longest > 16 ? block_side : longest > 8 ? 16 : 8;
+}
+
 template <class T>
 void multiply_short_products(product_series<T> all,
                              std::int64_t steps,
@@ -454,23 +505,35 @@ void multiply_short_products(product_series<T> all,
   const std::int64_t bytes = steps * square_bytes<T>;
   auto* a = scratch_array<std::byte>(in, std::size_t((high + wide) * bytes));
   auto* b = a + high * bytes;
+  const std::int64_t terms = terms_of_tile(all);
+  const auto per_square = std::size_t(block_side / terms);
   std::vector<tiled<T>> packed;
-  for (const auto& p : all) {
-    packed.push_back({.of = p,
-                      .packed_a = a,
-                      .packed_b = b,
-                      .sums = nullptr,
-                      .row = part.row,
-                      .rows = part.rows,
-                      .column = part.column,
-                      .columns = part.columns,
-                      .terms = p.K});
-    N_AVX3::pack_a(packed.back(), 0, high);
-    N_AVX3::pack_b(packed.back(), 0, wide);
-    a += high * panels_of(p.K) * square_bytes<T>;
-    b += wide * panels_of(p.K) * square_bytes<T>;
+  for (; !all.empty(); all = all.subspan(std::min(per_square, all.size()))) {
+    const auto some = all.first(std::min(per_square, all.size()));
+    for (std::int64_t n = 0; const auto& p : some) {
+      packed.push_back({.of = p,
+                        .packed_a = a + n * std::int64_t{sizeof(T)},
+                        .packed_b = b + n / 2 * 64,
+                        .sums = nullptr,
+                        .row = part.row,
+                        .rows = part.rows,
+                        .column = part.column,
+                        .columns = part.columns,
+                        .terms = p.K});
+      n += terms;
+    }
+    const tiled<T>& first = packed[packed.size() - some.size()];
+    if constexpr (std::is_same_v<T, bf16>)
+      if (per_square > 1)
+        N_AVX3::pack_together(some, part, terms, a, b);
+    if (per_square == 1) {
+      N_AVX3::pack_a(first, 0, high);
+      N_AVX3::pack_b(first, 0, wide);
+    }
+    a += high * panels_of(first.terms) * square_bytes<T>;
+    b += wide * panels_of(first.terms) * square_bytes<T>;
   }
-  N_AVX3::multiply_series(std::span<const tiled<T>>(packed));
+  N_AVX3::multiply_series(std::span<const tiled<T>>(packed), terms);
 }
 
 template <class T>
@@ -482,24 +545,30 @@ void multiply_one_part(const product<T>& p, const product_part& part, const cont
       return N_AVX3::multiply_few_columns(
           p, memory, part.column / block_side, panels_of(part.column + part.columns));
     }
-  const tiled_scratch of(largest_part(p), 1);
-  tiled<T> at{.of = p,
+  const bool turned = is_turned(p);
+  const product<T> transposed{{p.b.data, p.b.row}, {p.a.data, p.a.row, true}, p.N, p.M, p.K};
+  const tiled_scratch of(largest_part(p), 1);  // the rows of p are packed first, turned or not
+  tiled<T> at{.of = turned ? transposed : p,
               .packed_a = memory,
-              .packed_b = memory + of.a,
+              .packed_b = turned ? memory : memory + of.a,
               .sums = reinterpret_cast<float*>(memory + of.a + of.b),
-              .row = part.row,
-              .rows = part.rows,
-              .column = part.column,
-              .columns = part.columns,
-              .first_column = part.column};
-  const std::int64_t high = panels_of(part.rows), wide = panels_of(part.columns);
+              .row = turned ? part.column : part.row,
+              .rows = turned ? part.columns : part.rows,
+              .turned = turned ? &p : nullptr};
+  const std::int64_t high = panels_of(at.rows), first = turned ? part.row : part.column;
+  const std::int64_t end = first + (turned ? part.rows : part.columns);
+  at.first_column = first;
   for (; at.term < p.K; at.term += at.terms) {
     at.terms = std::min(most_terms<T>, p.K - at.term);
     at.first = at.term == 0;
     at.last = at.term + at.terms == p.K;
-    N_AVX3::pack_a(at, 0, high);
-    N_AVX3::pack_b(at, 0, wide);
-    N_AVX3::multiply_panels(at, 0, high, 0, wide, 0);
+    if (!turned)
+      N_AVX3::pack_a(at, 0, high);
+    for (at.column = first; at.column < end; at.column += at.columns) {
+      at.columns = std::min(columns_nearby, end - at.column);
+      N_AVX3::pack_b(at, 0, panels_of(at.columns));
+      N_AVX3::multiply_panels(at, 0, high, 0, panels_of(at.columns), 0);
+    }
   }
 }
 

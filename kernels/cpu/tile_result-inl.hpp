@@ -92,7 +92,10 @@ class outgoing {
 
   HWY_INLINE void one_row() {
     const bool line = columns_ == block_side && lines_;
-    if (count_ > 0) {
+    if (count_ == most_added && line) {
+      add_line();
+      total_ += block_side;
+    } else if (count_ > 0) {
       each(columns_, [&](std::int64_t i, auto step) TROUPE_TILE_ATTR { add(step, i, line); });
       total_ += block_side;
     } else if (HWY_LIKELY(line)) {
@@ -108,6 +111,27 @@ class outgoing {
     sums_ += block_side;
     at_ += of_.N;
     --left_;
+  }
+
+  /// Adds a row of `most_added` blocks: like add(), with fewer branches.
+  HWY_INLINE void add_line() {
+    float* const c = of_.c + at_;
+    const float* const before = begun_ ? total_ : of_.accumulated ? c : nullptr;
+#pragma GCC unroll 2
+    for (std::int64_t i = 0; i < block_side; i += width) {
+      vec x = hn::Load(d, sums_ + i);
+      if (before)
+        x = hn::Add(hn::Load(d, before + i), x);
+#pragma GCC unroll 4
+      for (int n = 1; n < most_added; ++n)
+        x = hn::Add(x, hn::Load(d, sums_ + n * block_floats + i));
+      if (!complete_)
+        hn::Store(x, d, total_ + i);
+      else if (!of_.accumulated)
+        hn::Stream(x, d, c + i);
+      else
+        hn::Store(x, d, c + i);
+    }
   }
 
   template <class Step>

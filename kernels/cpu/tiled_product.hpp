@@ -27,6 +27,8 @@ template <class T>
 constexpr std::int64_t most_terms = std::is_same_v<T, float> ? 1536 : 4096;
 /// Columns of c with stored sums, if a product has more than `most_terms` terms: 32 MB.
 constexpr std::int64_t columns_of_sums = 4096;
+/// Columns of a part that are packed at a time: they stay in the L2 cache until they are used.
+constexpr std::int64_t columns_nearby = 128;
 // Size of a near part of c; its sums fit in the L2 cache (256 kB).
 constexpr std::int64_t near_rows = 256, near_columns = 256;
 
@@ -59,14 +61,29 @@ struct tiled {
   std::int64_t first_column = 0;  ///< of the stored sums, if all terms are not processed at once
   std::int64_t term = 0, terms = 0;
   bool first = true, last = false;  ///< whether these are the first or last terms
+  /// Not null: c is the transposed result of this product, and a is read in place: the rows of its
+  /// weight, in whole squares.
+  const product<T>* turned = nullptr;
 
   /// True if all terms are processed at once: then only sums of a near part must be kept.
   bool all_terms() const { return first && last; }
 
-  std::byte* a(std::int64_t panel_of_terms_begin, std::int64_t steps, std::int64_t panel) const {
-    return packed_a
-           + (panel_of_terms_begin / block_side * panels_of(rows) + panel * steps)
-                 * square_bytes<T>;
+  /// Squares of a along the terms. Distances are in bytes.
+  struct squares_of_a {
+    const std::byte* at;
+    std::int64_t row = 64, next = square_bytes<T>;
+  };
+  squares_of_a a(std::int64_t panel_of_terms_begin, std::int64_t steps, std::int64_t panel) const {
+    if (turned) {
+      const std::int64_t first = (row + panel * block_side) * of.a.row;
+      return {
+          .at = reinterpret_cast<const std::byte*>(of.a.data + first + term + panel_of_terms_begin),
+          .row = of.a.row * std::int64_t{sizeof(T)},
+          .next = block_side * sizeof(T)};
+    }
+    return {packed_a
+            + (panel_of_terms_begin / block_side * panels_of(rows) + panel * steps)
+                  * square_bytes<T>};
   }
   std::byte* b(std::int64_t panel_of_terms_begin, std::int64_t steps, std::int64_t panel) const {
     return packed_b

@@ -119,6 +119,8 @@ inline op_family grouped_linear_family() {
   add({{40, 30}, {0, 1}, 2, 70, 4200}, true);
   add({{4200, 40}, {0, 1}, 2, 33, 40}, true);
   add({{35}, {0}, 1, 4200, 33}, true);
+  // A weight of whole squares, which tiles read in place.
+  add({{70, 33}, {0, 0}, 1, 64, 544}, true);
   for (const bool with_bias : {false, true}) {
     const grouped_extents s{{2, 0, 3, 1}, {1, 0, 1, 0}, 3, 4, 3, with_bias};
     out.gradients.push_back({.shape = with_bias ? "with bias" : "",
