@@ -87,6 +87,13 @@ std::string sentencepiece_tokenizer::token(std::int32_t id) const {
   return library_->IdToPiece(id);
 }
 
+std::string sentencepiece_tokenizer::piece(std::int32_t id, bool first) const {
+  require_id(id);
+  if (library_->IsByte(id))  // "<0x41>"; the library decodes a part of a character to U+FFFD
+    return {static_cast<char>(std::stoi(library_->IdToPiece(id).substr(3, 2), nullptr, 16))};
+  return tokenizer::piece(id, first);
+}
+
 std::string sentencepiece_tokenizer::decode(std::span<const std::int32_t> ids) const {
   for (const auto id : ids)
     require_id(id);

@@ -166,6 +166,12 @@ std::string joined(std::span<const std::int32_t> ids, const std::vector<std::str
   return out;
 }
 
+std::string tokenizer::piece(std::int32_t id, bool first) const {
+  const std::int32_t twice[] = {id, id};
+  const auto alone = decode({twice, 1});
+  return first ? alone : decode(twice).substr(alone.size());
+}
+
 std::optional<tokenizer_family> family_of(const std::string& type) {
   for (const auto& [name, family] : families)
     if (name == type)

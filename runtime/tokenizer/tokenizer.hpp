@@ -48,6 +48,11 @@ class tokenizer {
   /// of a character, so the result may not be valid UTF-8.
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
 
+  /// The bytes that a token adds to a text: as its first token, or after others. Joined pieces are
+  /// the decoded text, but for bytes that are not valid UTF-8. Throws like decode, and input_error
+  /// if the bytes depend on later tokens.
+  virtual std::string piece(std::int32_t id, bool first) const;
+
   /// A token as the tokenizer's files write it, such as "##ing". Throws like decode.
   virtual std::string token(std::int32_t id) const { return decode({&id, 1}); }
 
