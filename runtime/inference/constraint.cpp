@@ -11,8 +11,10 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr std::size_t most_bytes = 64 << 20;    // of states and masks, between two tokens
-constexpr std::size_t most_within = 512 << 20;  // while the tokens after one state are found
+constexpr std::size_t most_bytes = 64 << 20;  // of states and masks, between two tokens
+// While the tokens after one state are found:
+constexpr std::size_t most_within = 128 << 20;
+constexpr std::uint64_t most_work = 20'000'000;  // about a second
 
 bool has(std::span<const std::uint64_t> bits) {
   return std::any_of(bits.begin(), bits.end(), [](std::uint64_t word) { return word != 0; });
@@ -55,6 +57,7 @@ token_constraint::bits token_constraint::tokens_after(constraint_machine::state 
                                                       bool first) const {
   bits out((std::size_t(pieces_->size()) + 63) / 64);
   const auto& tree = pieces_->beginnings(first);
+  const auto last = machine_.work() + most_work;
   std::vector<constraint_machine::state> path(tree.deepest + 1, at);
   for (std::size_t i = 0; i + 1 < tree.nodes.size();) {
     const auto& node = tree.nodes[i];
@@ -69,9 +72,10 @@ token_constraint::bits token_constraint::tokens_after(constraint_machine::state 
       out[token / 64] |= std::uint64_t{1} << (token % 64);
     }
     ++i;
-    if (i % 1024 == 0 && machine_.bytes() > most_within)
-      throw input_error("the constraint needs more than {} MB: make it less ambiguous",
-                        most_within >> 20);
+    if (machine_.work() > last || machine_.bytes() > most_within)
+      throw input_error(
+          "the constraint can be read in too many ways to find the next tokens: make it less "
+          "ambiguous, or its bounds smaller");
   }
   return out;
 }

@@ -11,7 +11,8 @@ namespace {
 using kind = constraint_grammar::kind;
 
 constexpr std::int32_t endless = 1 << 29;    // no text
-constexpr std::size_t most_places = 50'000;  // of a state, while it is made
+constexpr std::size_t most_places = 20'000;  // of a state, while it is made
+constexpr int most_passes = 100;
 constexpr constraint_machine::state unknown = -2;
 
 }  // namespace
@@ -37,9 +38,13 @@ constraint_machine::constraint_machine(constraint_grammar grammar, constraint_gr
 void constraint_machine::measure() {
   const auto& nodes = grammar_.nodes();
   need_.assign(nodes.size(), endless);
-  for (bool changed = true; changed;) {  // parts precede what is made of them, but for rules
+  // Parts precede what is made of them, but for rules. After the last pass a need may be too large,
+  // which leaves out texts, but none that others need.
+  bool changed = true;
+  for (int pass = 0; changed && pass < most_passes; ++pass) {
     changed = false;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      const auto i = pass % 2 == 0 ? n : nodes.size() - 1 - n;
       const auto& is = nodes[i];
       const auto of = [&](std::int32_t part) { return need_[std::size_t(part)]; };
       auto need = endless;
@@ -161,6 +166,7 @@ constraint_machine::state constraint_machine::closed() {
   for (steps_ = 0; !open_.empty(); ++steps_) {
     const auto at = open_.back();
     open_.pop_back();
+    ++work_;
     if (std::exchange(seen_[std::size_t(at)], turn_) == turn_)
       continue;
     if (steps_ >= most_places) {
@@ -192,6 +198,7 @@ constraint_machine::state constraint_machine::next(state from, std::uint8_t byte
   if (next_[cell] != unknown)
     return next_[cell];
   ++turn_;
+  work_ += places(from).size();
   for (const auto at : places(from)) {
     if (at == 0)
       continue;

@@ -6,7 +6,7 @@
 // are finitely many if the grammar has no recursion.
 //
 // A stack has a bounded height, so nesting is bounded. A place is left out if its part needs a
-// higher stack to end. So each state can be completed to a text (GRAMMAR-2).
+// higher stack to end. So each state can be completed to a text.
 
 #pragma once
 
@@ -40,7 +40,8 @@ class constraint_machine {
   bool must_end(state at) const { return may_end(at) && places(at).size() == 1; }
 
   std::size_t states() const { return may_end_.size(); }
-  std::size_t bytes() const;  ///< memory of states, about
+  std::size_t bytes() const;                    ///< memory of states, about
+  std::uint64_t work() const { return work_; }  ///< places looked at so far, which takes time
   /// Forgets all states but the start.
   void forget();
 
@@ -75,6 +76,7 @@ class constraint_machine {
   std::vector<bool> may_end_;
   std::vector<state> next_;  ///< by state and class
   std::size_t place_count_ = 0;
+  std::uint64_t work_ = 0;
 
   // Of the state that is being made:
   std::vector<std::int32_t> open_, found_;
