@@ -46,9 +46,14 @@ token_pieces::tree tree_of(const std::vector<std::string>& pieces) {
 }
 
 std::vector<std::string> pieces_of(const tokenizer& of, bool first) {
+  if (!of.has_own_pieces())
+    throw input_error(
+        "texts of this model cannot be constrained: its tokenizer ends words by the next token (a "
+        "BPEDecoder)");
   std::vector<std::string> out;
   for (std::int32_t id = 0; id < of.vocabulary_size(); ++id)
-    out.push_back(of.is_special(id) ? std::string() : of.piece(id, first));
+    out.push_back(of.is_special(id) ? std::string()
+                                    : of.piece(id, first ? std::nullopt : std::optional(id)));
   return out;
 }
 

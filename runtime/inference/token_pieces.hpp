@@ -16,7 +16,7 @@ namespace troupe::runtime {
 /// constraint never chooses them as text. Const methods are thread-safe.
 class token_pieces {
  public:
-  /// Throws input_error if the tokenizer's pieces depend on later tokens.
+  /// Throws input_error without tokenizer::has_own_pieces.
   explicit token_pieces(const tokenizer& of);
   /// By token, as the first of a text and as a later one.
   token_pieces(std::vector<std::string> first, std::vector<std::string> later);

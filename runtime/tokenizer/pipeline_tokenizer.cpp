@@ -261,14 +261,6 @@ std::filesystem::path tokenizer_json_in(const std::filesystem::path& file_or_fol
                                                                 : file_or_folder;
 }
 
-std::string pipeline_tokenizer::piece(std::int32_t id, bool first) const {
-  if (decoder_.looks_ahead())
-    throw input_error(
-        "this tokenizer has no bytes for single tokens: the end of a word shows only before the "
-        "next one (its decoder is a BPEDecoder)");
-  return tokenizer::piece(id, first);
-}
-
 std::unique_ptr<const tokenizer> make_json_tokenizer(const std::filesystem::path& file_or_folder) {
   const auto path = tokenizer_json_in(file_or_folder);
   auto parts = load_tokenizer_json(path);

@@ -166,10 +166,11 @@ std::string joined(std::span<const std::int32_t> ids, const std::vector<std::str
   return out;
 }
 
-std::string tokenizer::piece(std::int32_t id, bool first) const {
-  const std::int32_t twice[] = {id, id};
-  const auto alone = decode({twice, 1});
-  return first ? alone : decode(twice).substr(alone.size());
+std::string tokenizer::piece(std::int32_t id, std::optional<std::int32_t> before) const {
+  if (!before)
+    return decode({&id, 1});
+  const std::int32_t both[] = {*before, id};
+  return decode(both).substr(decode({both, 1}).size());
 }
 
 std::optional<tokenizer_family> family_of(const std::string& type) {

@@ -1,4 +1,4 @@
-// Fuzzes a regular expression or JSON schema, and the bytes of a text under it.
+// Fuzzes a regular expression or JSON schema, and the bytes of a text under it (CONSTRAINT-1).
 
 #include "runtime/inference/constraint.hpp"
 #include "tests/fuzz/fuzz.hpp"
