@@ -1,5 +1,5 @@
-// Constraints on generated texts: a regular expression (constraint_expression.hpp) or a JSON schema
-// (constraint_schema.hpp), as the set of tokens that may come next.
+// Constraints on generated texts: a regular expression or a JSON schema, as the set of tokens that
+// may come next. docs/formats/constraint.md says which.
 //
 // A constraint only chooses bytes that some token has alone, so a text that it allows so far can
 // always be completed (CONSTRAINT-1). Texts are bounded in nesting, not in length: a text that

@@ -12,7 +12,7 @@
 
 namespace troupe::runtime {
 
-/// constraint_schema.hpp says which white space and which numbers there are.
+/// White space and numbers: docs/formats/constraint.md.
 class json_parts {
  public:
   using part = constraint_grammar::part;

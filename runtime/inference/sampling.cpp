@@ -67,7 +67,7 @@ std::vector<float> changed(const token_place& at,
     if (token >= 0 && std::size_t(token) < out.size())
       out[std::size_t(token)] = never;
   ensure(std::any_of(out.begin(), out.end(), [](float logit) { return logit > never; }),
-         "SAMPLE-1: one token or more is allowed");
+         "CHOOSE-1: one token or more is allowed");
   return out;
 }
 

@@ -78,7 +78,7 @@ struct token_place {
   std::optional<std::int64_t> alternatives = {};  ///< how many; nothing: no log-probabilities
 };
 
-/// `host` computes on the host. At least one token must be allowed (SAMPLE-1). The result depends
+/// `host` computes on the host. At least one token must be allowed (CHOOSE-1). The result depends
 /// only on the place and the settings.
 token_choice choose(stream& host, const token_place& at, const sampling_settings& settings);
 

@@ -1,9 +1,13 @@
+#include "runtime/tokenizer/null_tokenizer.hpp"
 #include "tests/support/broken.hpp"
+#include "tests/support/byte_tokenizer.hpp"
 #include "tests/support/constraint_walk.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
+#include <functional>
 #include <regex>
 
 using namespace troupe::runtime;
@@ -163,6 +167,24 @@ TEST_CASE("the first token of a text may have other bytes than later ones",
   CHECK(at.text() == "yes");
   CHECK(tokens_in(at.allowed({})) == std::vector{0, 4});
   CHECK_BREAKS("PIECES-1", token_pieces({"a"}, {}));
+}
+
+TEST_CASE("a tokenizer's special tokens are never text", "[inference][constraint]") {
+  const byte_tokenizer by("yes", {"<|end|>"});
+  const auto pieces = std::make_shared<const token_pieces>(by);
+  constraint_state at(token_constraint::of_expression("[a-z<>|]*", pieces));
+  std::vector<std::int32_t> letters = {'<', '>', '|'};
+  for (std::int32_t byte = 'a'; byte <= 'z'; ++byte)
+    letters.push_back(byte);
+  letters.push_back(byte_tokenizer::pair);
+  std::sort(letters.begin(), letters.end());
+  CHECK(tokens_in(at.allowed({})) == letters);
+  REQUIRE(at.advance(byte_tokenizer::pair));
+  CHECK(at.text() == "yes");
+  CHECK_FALSE(at.advance(byte_tokenizer::pair + 1));
+  const auto words = std::make_shared<const token_pieces>(null_tokenizer(10));
+  CHECK_THROWS_WITH(token_constraint::of_expression("1 2", words),
+                    ContainsSubstring("no text fits"));  // no token is a blank
 }
 
 TEST_CASE("a constraint uses no byte that only longer tokens have", "[inference][constraint]") {

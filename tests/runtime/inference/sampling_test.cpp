@@ -137,7 +137,7 @@ TEST_CASE("only allowed tokens are chosen", "[inference]") {
   fewer.banned = banned;
   CHECK(token_at(host.on, fewer, {}, 0.2) == 70);
   fewer.ids = 64;
-  CHECK_BREAKS("SAMPLE-1", choose(host.on, fewer, {}));
+  CHECK_BREAKS("CHOOSE-1", choose(host.on, fewer, {}));
   // A set of fewer words does not allow the tokens beyond it.
   allowed.resize(1);
   CHECK(token_at(host.on, {.logits = logits, .allowed = allowed}, {}, 0.99) == 63);
