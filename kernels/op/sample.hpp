@@ -28,7 +28,7 @@ struct sample_token {
   float temperature = 1;  ///< above 0
   std::int64_t top_k = 0;
   float top_p = 1;
-  float min_p = 0;  ///< at most 1
+  float min_p = 0;     ///< at most 1
   double uniform = 0;  ///< in [0, 1)
 };
 

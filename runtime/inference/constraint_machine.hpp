@@ -78,7 +78,7 @@ class constraint_machine {
   std::size_t place_count_ = 0;
   std::uint64_t work_ = 0;
 
-  // Of the state that is being made:
+  // The state that is being made:
   std::vector<std::int32_t> open_, found_;
   std::vector<std::uint32_t> seen_;  ///< by stack: the last state that reached it
   std::uint32_t turn_ = 0;

@@ -12,13 +12,13 @@
 
 namespace troupe::runtime {
 
-/// What each token adds to a text: tokenizer::piece. Special tokens add nothing here, because a
-/// constraint never chooses them as text. Const methods are thread-safe.
+/// The bytes that each token adds to a text: tokenizer::piece. Special tokens add nothing here,
+/// because a constraint never chooses them as text. Const methods are thread-safe.
 class token_pieces {
  public:
   /// Throws input_error without tokenizer::has_own_pieces.
   explicit token_pieces(const tokenizer& of);
-  /// By token, as the first of a text and as a later one.
+  /// The bytes of each token, as the first of a text and as a later one.
   token_pieces(std::vector<std::string> first, std::vector<std::string> later);
 
   std::int32_t size() const { return std::int32_t(later_.size()); }

@@ -11,6 +11,7 @@
 #include "runtime/tokenizer/sentencepiece_tokenizer.hpp"
 #include "runtime/tokenizer/tiktoken.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace troupe::runtime {
@@ -170,7 +171,8 @@ std::string tokenizer::piece(std::int32_t id, std::optional<std::int32_t> before
   if (!before)
     return decode({&id, 1});
   const std::int32_t both[] = {*before, id};
-  return decode(both).substr(decode({both, 1}).size());
+  const auto all = decode(both);
+  return all.substr(std::min(decode({both, 1}).size(), all.size()));
 }
 
 std::optional<tokenizer_family> family_of(const std::string& type) {

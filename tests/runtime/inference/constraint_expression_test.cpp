@@ -157,7 +157,7 @@ TEST_CASE("end tokens are allowed only where the text may end", "[inference][con
 
 TEST_CASE("the first token of a text may have other bytes than later ones",
           "[inference][constraint]") {
-  // As tokens of SentencePiece, whose first blank is left out.
+  // SentencePiece leaves out the first blank of a text.
   const auto pieces
       = std::make_shared<const token_pieces>(std::vector<std::string>{"yes", "y", "e", "s", ""},
                                              std::vector<std::string>{" yes", "y", "e", "s", " "});
