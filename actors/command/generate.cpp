@@ -14,23 +14,40 @@
 
 namespace troupe::command {
 
+namespace {
+
+/// Reads "ID=X".
+std::pair<std::int32_t, float> parse_bias(const std::string& word) {
+  const auto equals = word.find('=');
+  if (equals == word.npos)
+    throw usage_error("--logit-bias {} has no =: write ID=X, such as 50256=-100", shown(word));
+  return {std::int32_t(parse_whole(
+              "--logit-bias", word.substr(0, equals), {.most = std::numeric_limits<int>::max()})),
+          float(parse_real("--logit-bias", word.substr(equals + 1), {.least = -100, .most = 100}))};
+}
+
+}  // namespace
+
 void show(const std::string& text) {
   print_data(text);
   std::fflush(stdout);
 }
 
 runtime::sampling_settings sampling_of(const generate_flags& flags) {
-  if (flags.greedy && (flags.top_k > 1 || flags.top_p > 0))
+  if (flags.greedy && (flags.top_k > 1 || flags.top_p < 1 || flags.min_p > 0))
     throw usage_error(
-        "--greedy always chooses the most probable token: leave out --top-k and --top-p");
-  if (flags.top_k > 0 && flags.top_p > 0)
-    throw usage_error("--top-k and --top-p exclude each other: give one");
-  if (flags.greedy)
-    return runtime::greedy();
-  return {.temperature = float(flags.temperature),
-          .top_k = flags.top_k,
-          .top_p = float(flags.top_p),
-          .seed = std::uint64_t(flags.seed)};
+        "--greedy always chooses the most probable token: leave out --top-k, --top-p and --min-p");
+  runtime::sampling_settings out{.temperature = flags.greedy ? 0 : float(flags.temperature),
+                                 .top_k = flags.greedy ? 0 : flags.top_k,
+                                 .top_p = float(flags.top_p),
+                                 .min_p = float(flags.min_p),
+                                 .repetition_penalty = float(flags.repetition_penalty),
+                                 .presence_penalty = float(flags.presence_penalty),
+                                 .frequency_penalty = float(flags.frequency_penalty),
+                                 .seed = std::uint64_t(flags.seed)};
+  for (const auto& word : flags.bias)
+    out.bias.push_back(parse_bias(word));
+  return out;
 }
 
 runtime::generation_request request_for(const std::string& prompt,
@@ -58,6 +75,7 @@ runtime::generation_request request_for(const std::string& prompt,
   }
   out.tokens = flags.tokens;
   out.sampling = sampling_of(flags);
+  require_sampling(out.sampling, out.ids);
   out.number = number;
   return out;
 }
@@ -214,8 +232,35 @@ void declare_sampling(command_line& line, generate_flags& f) {
       "--top-k", "N", "Samples from the N most probable tokens; 0: from all.", whole(f.top_k));
   line.value("--top-p",
              "P",
-             "Samples from the most probable tokens with a total probability of P; 0: from all.",
-             real(f.top_p, 0, 1));
+             "Samples from the most probable tokens with a total probability of P, of those that "
+             "--top-k keeps; 1: from all.",
+             real(f.top_p, {.least = 0, .most = 1, .above = true}));
+  line.value("--min-p",
+             "P",
+             "Samples from the tokens with at least P times the probability of the most probable "
+             "one; 0: from all.",
+             real(f.min_p, 0, 1));
+  line.value("--repetition-penalty",
+             "X",
+             "Divides the positive logits, and multiplies the negative ones, of the tokens of "
+             "prompt and text; 1: no penalty.",
+             real(f.repetition_penalty, 1e-3, 1e3));
+  line.value("--presence-penalty",
+             "X",
+             "Lowers the logits of the tokens that the text already has, without its prompt.",
+             real(f.presence_penalty, -2, 2));
+  line.value("--frequency-penalty",
+             "X",
+             "Lowers the logit of a token by X for each time that the text already has it.",
+             real(f.frequency_penalty, -2, 2));
+  line.values(
+      "--logit-bias",
+      "ID=X",
+      1,
+      1024,
+      "Adds X, from -100 to 100, to the logit of token ID. Several: ID=X ID=X, or repeat the "
+      "flag.",
+      all(f.bias));
   line.toggle("--tokenizer-hf-no-include-special-tokens",
               "Omits the special tokens that the tokenizer's file puts before a text, such as "
               "<|begin_of_text|> of Llama 3.",

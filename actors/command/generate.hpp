@@ -26,7 +26,9 @@ struct generate_flags {
   std::vector<std::string> stop;
   std::filesystem::path record_choices;  ///< folder of choices of experts; empty: none
   std::int64_t tokens = 100, batch = 8;
-  double temperature = 1, top_p = 0;
+  double temperature = 1, top_p = 1, min_p = 0;
+  double repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
+  std::vector<std::string> bias;
   std::int64_t top_k = 0, seed = 1234;
   bool greedy = false, cached = true;
   std::int64_t beams = 1, returned = 1;  ///< 1: no beam search

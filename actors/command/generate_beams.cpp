@@ -20,7 +20,6 @@ const runtime::given_text* before(const runtime::loaded_model& model) {
 }  // namespace
 
 std::optional<runtime::beam_settings> beams_of(const generate_flags& flags) {
-  const generate_flags defaults;
   if (flags.beams == 1) {
     if (flags.returned != 1 || flags.length_penalty != 1 || flags.early_stopping != "false")
       throw usage_error(
@@ -28,11 +27,10 @@ std::optional<runtime::beam_settings> beams_of(const generate_flags& flags) {
           "--beam-size N, above 1");
     return {};
   }
-  if (flags.greedy || flags.top_k > 0 || flags.top_p > 0
-      || flags.temperature != defaults.temperature || flags.seed != defaults.seed)
+  if (sampling_of(flags) != runtime::sampling_settings())
     throw usage_error(
         "--beam-size {} searches for the most probable text and samples nothing: leave out "
-        "--temperature, --top-k, --top-p, --greedy and --seed",
+        "--greedy, --seed, and the flags that change probabilities",
         flags.beams);
   if (flags.returned > flags.beams)
     throw usage_error("--return-beams {} needs as many beams: give --beam-size {} or more",

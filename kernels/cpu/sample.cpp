@@ -125,10 +125,16 @@ void run(const sample_token<T>& op, const context& in) {
     kept = op.top_k;
   }
   double sum = total(c, 0, kept);
-  if (op.top_p > 0) {
+  if (op.top_p < 1) {
     const prefix last = first_exceeding(c, kept, double(op.top_p) * sum);
     kept = last.index + 1;
     sum = last.through;
+  }
+  if (op.min_p > 0) {  // the largest weight is 1
+    kept = std::partition(
+               c, c + kept, [&](const candidate& x) { return x.weight >= double(op.min_p); })
+           - c;
+    sum = total(c, 0, kept);
   }
   *op.token = c[first_exceeding(c, kept, op.uniform * sum).index].token;
 }

@@ -4,8 +4,9 @@
 //   1. temperature: logits / temperature
 //   2. top-k: keeps the k largest (0: off)
 //   3. top-p: sorts by descending probability and removes the tokens after the first whose
-//      cumulative probability exceeds p; keeps at least one (0: off)
-//   4. takes the token at which the cumulative probability first exceeds `uniform`
+//      cumulative probability exceeds p; keeps at least one (1: off)
+//   4. min-p: removes the tokens whose probability is below min_p times the largest (0: off)
+//   5. takes the token at which the cumulative probability first exceeds `uniform`
 //
 // Probabilities are over the remaining tokens. They are added in double, in rank order, most
 // probable first. Equal logits rank by token, lowest first. top_k = 1 is greedy decoding. The
@@ -26,7 +27,8 @@ struct sample_token {
   std::int64_t vocabulary;
   float temperature = 1;  ///< above 0
   std::int64_t top_k = 0;
-  float top_p = 0;
+  float top_p = 1;
+  float min_p = 0;     ///< at most 1
   double uniform = 0;  ///< in [0, 1)
 };
 

@@ -26,15 +26,17 @@ void run(const sample_token<T>& op) {
   }
 
   std::size_t kept = ranked.size();
-  if (op.top_p > 0) {
+  if (op.top_p < 1) {
     double cumulative = 0;
     for (std::size_t i = 0; i < kept; ++i) {
       cumulative += probability[i];
       if (cumulative > double(op.top_p) * sum)
         kept = i + 1;
     }
-    sum = std::accumulate(probability.begin(), probability.begin() + std::ptrdiff_t(kept), 0.0);
   }
+  while (kept > 1 && probability[kept - 1] < double(op.min_p) * probability.front())
+    --kept;
+  sum = std::accumulate(probability.begin(), probability.begin() + std::ptrdiff_t(kept), 0.0);
 
   double cumulative = 0;
   std::size_t chosen = 0;

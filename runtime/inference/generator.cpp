@@ -1,8 +1,6 @@
 #include "runtime/inference/generator.hpp"
 
-#include "kernels/op/sample.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/random.hpp"
 #include "runtime/inference/score.hpp"
 #include "runtime/tensor/moves.hpp"
 
@@ -13,22 +11,6 @@
 namespace troupe::runtime {
 namespace {
 
-std::int32_t draw(std::span<const float> logits,
-                  std::int64_t vocabulary,
-                  const sampling_settings& settings,
-                  double number,
-                  stream& stream) {
-  std::int32_t token = 0;
-  stream.run(kernels::sample_token<float>{.token = &token,
-                                          .logits = logits.data(),
-                                          .vocabulary = vocabulary,
-                                          .temperature = settings.temperature,
-                                          .top_k = settings.top_k,
-                                          .top_p = settings.top_p,
-                                          .uniform = number});
-  return token;
-}
-
 bool ends(const generation_request& what, std::int32_t token) {
   return token == what.end_of_document
          || std::ranges::find(what.other_ends, token) != what.other_ends.end();
@@ -38,12 +20,11 @@ bool ends(const generation_request& what, std::int32_t token) {
 struct growing_text {
   const generation_request* what = nullptr;
   std::int64_t most = 0;
-  std::uint64_t key = 0;
-  std::int64_t drawn = 0;
+  std::vector<std::int32_t> so_far = {};  ///< prompt and text
   std::optional<generation_end> end = {};
 
   void settle() {
-    if (!end && drawn == most)
+    if (!end && std::int64_t(so_far.size() - what->prompt.size()) == most)
       end = most < what->tokens ? generation_end::end_of_positions : generation_end::enough;
   }
 };
@@ -120,7 +101,7 @@ std::vector<generation_end> generate(const chunk& whole,
   for (const auto& x : what) {
     require_fitting(x, model);
     const auto allowed = tokens_allowed(x, model);
-    texts.push_back({&x, allowed, random_key(x.sampling.seed, "generate", x.number)});
+    texts.push_back({&x, allowed, x.prompt});
     fresh.push_back(x.prompt);
     longest_prompt = std::max(longest_prompt, std::int64_t(x.prompt.size()));
     most = std::max(most, allowed);
@@ -146,11 +127,17 @@ std::vector<generation_end> generate(const chunk& whole,
       fresh[b] = {0};  // an ended text continues with a dummy token
       if (text.end)
         continue;
-      const auto own = logits.subspan(b * std::size_t(model.head().padded_vocabulary));
-      require_finite(
-          own.first(std::size_t(model.head().vocabulary)), what[b].prompt.size() + i, store.type());
-      const auto number = uniform(text.key, std::uint64_t(text.drawn++));
-      fresh[b][0] = draw(own, ids_allowed(what[b], model), what[b].sampling, number, drawing);
+      const auto own = logits.subspan(b * std::size_t(model.head().padded_vocabulary),
+                                      std::size_t(model.head().vocabulary));
+      require_finite(own, text.so_far.size(), store.type());
+      const token_place place{
+          .logits = own,
+          .ids = ids_allowed(what[b], model),
+          .so_far = text.so_far,
+          .prompt = what[b].prompt.size(),
+          .draw = draw_of(what[b].sampling.seed, what[b].number, 0, std::uint64_t(i))};
+      fresh[b][0] = choose(drawing, place, what[b].sampling).token;
+      text.so_far.push_back(fresh[b][0]);
       if (record != nullptr) {
         const auto at = std::int64_t(what[b].prompt.size()) + i;
         state.record(b, what[b].number, *record);

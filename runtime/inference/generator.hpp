@@ -4,6 +4,7 @@
 
 #include "runtime/family/given_text.hpp"
 #include "runtime/inference/decoder.hpp"
+#include "runtime/inference/sampling.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -11,19 +12,6 @@
 #include <vector>
 
 namespace troupe::runtime {
-
-/// Sampling of a token. top_k and top_p exclude each other.
-struct sampling_settings {
-  float temperature = 1;  ///< above 0
-  std::int64_t top_k = 0;
-  float top_p = 0;
-  std::uint64_t seed = 1234;
-};
-
-/// Always the most probable token.
-inline sampling_settings greedy() {
-  return {.top_k = 1};
-}
 
 enum class generation_end : std::uint8_t {
   enough,            ///< the requested number of tokens
@@ -63,8 +51,8 @@ void read_given(decoder& to,
 using token_visitor = std::function<bool(std::size_t request, std::int32_t token)>;
 
 /// Continues all prompts together, one token of each per step, and passes each token to `visit` at
-/// once. Returns how each text ended. Token i of a request is sampled with the random number of
-/// (seed, "generate", request number, i), so equal requests give equal texts. Other requests in the
+/// once. Returns how each text ended. Token i of a request is sampled with the number
+/// draw_of(seed, request number, 0, i), so equal requests give equal texts. Other requests in the
 /// batch can change the last bits of a request's logits, and only those. Throws input_error for a
 /// prompt that does not fit and for non-finite logits. `record` gets the tokens and choices of each
 /// text, whose number is that of its request. `given`: the model reads generation_request::given.

@@ -19,10 +19,7 @@ bool may_grow(std::string_view bytes) {
 }  // namespace
 
 std::string text_stream::push(std::int32_t token) {
-  // A token's text may depend on the token before it, such as a space between words.
-  const std::int32_t both[] = {last_.value_or(token), token};
-  const auto first = last_ ? with_.decode(std::span(both).first(1)).size() : 0;
-  pending_ += with_.decode(std::span(both).last(last_ ? 2 : 1)).substr(first);
+  pending_ += with_.piece(token, last_);
   last_ = token;
   return take(false);
 }

@@ -35,6 +35,7 @@ class pipeline_tokenizer : public tokenizer {
   /// Ids without a token decode to nothing.
   std::string decode(std::span<const std::int32_t> ids) const override;
 
+  bool has_own_pieces() const override { return !decoder_.looks_ahead(); }
   std::string token(std::int32_t id) const override {
     return joined({&id, 1}, parts_.vocabulary.tokens);
   }

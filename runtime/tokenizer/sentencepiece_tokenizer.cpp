@@ -87,6 +87,20 @@ std::string sentencepiece_tokenizer::token(std::int32_t id) const {
   return library_->IdToPiece(id);
 }
 
+std::string sentencepiece_tokenizer::piece(std::int32_t id,
+                                           std::optional<std::int32_t> before) const {
+  constexpr std::string_view space_mark = "\xE2\x96\x81";
+  require_id(id);
+  auto out = library_->IdToPiece(id);
+  if (library_->IsByte(id))  // "<0x41>"; the library decodes a part of a character to U+FFFD
+    return {static_cast<char>(std::stoi(out.substr(3, 2), nullptr, 16))};
+  if (!before || library_->IsControl(id) || library_->IsUnknown(id))
+    return tokenizer::piece(id, {});
+  for (auto at = out.find(space_mark); at != out.npos; at = out.find(space_mark, at))
+    out.replace(at, space_mark.size(), " ");
+  return out;
+}
+
 std::string sentencepiece_tokenizer::decode(std::span<const std::int32_t> ids) const {
   for (const auto id : ids)
     require_id(id);

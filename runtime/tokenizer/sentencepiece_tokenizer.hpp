@@ -34,6 +34,7 @@ class sentencepiece_tokenizer : public tokenizer {
   /// Control symbols decode to nothing, as in the library.
   std::string decode(std::span<const std::int32_t> ids) const override;
 
+  std::string piece(std::int32_t id, std::optional<std::int32_t> before) const override;
   std::string token(std::int32_t id) const override;
   bool is_special(std::int32_t id) const override;
   std::int32_t vocabulary_size() const override { return size_; }

@@ -170,6 +170,12 @@ std::string text_decoder::decode(decoded_tokens all) const {
   return out;
 }
 
+bool text_decoder::looks_ahead() const {
+  return std::any_of(steps_.begin(), steps_.end(), [](const step& x) {
+    return std::holds_alternative<suffix_decoding>(x);
+  });
+}
+
 bool text_decoder::by_token() const {
   return steps_.size() == 1 && std::holds_alternative<byte_level_decoding>(steps_.front());
 }

@@ -74,6 +74,9 @@ class text_decoder {
   /// True if each token decodes by itself, so that decode() only concatenates.
   bool by_token() const;
 
+  /// True if a token's text depends on the tokens after it.
+  bool looks_ahead() const;
+
  private:
   std::vector<step> steps_;
 };

@@ -11,6 +11,7 @@
 #include "runtime/tokenizer/sentencepiece_tokenizer.hpp"
 #include "runtime/tokenizer/tiktoken.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace troupe::runtime {
@@ -164,6 +165,14 @@ std::string joined(std::span<const std::int32_t> ids, const std::vector<std::str
     out += text[std::size_t(id)];
   }
   return out;
+}
+
+std::string tokenizer::piece(std::int32_t id, std::optional<std::int32_t> before) const {
+  if (!before)
+    return decode({&id, 1});
+  const std::int32_t both[] = {*before, id};
+  const auto all = decode(both);
+  return all.substr(std::min(decode({both, 1}).size(), all.size()));
 }
 
 std::optional<tokenizer_family> family_of(const std::string& type) {

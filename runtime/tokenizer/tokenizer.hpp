@@ -48,6 +48,14 @@ class tokenizer {
   /// of a character, so the result may not be valid UTF-8.
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
 
+  /// The bytes that a token adds to a text after the token `before`, or as its first one. Joined,
+  /// they are the decoded text, but for blanks before it. Bytes that are not valid UTF-8 are kept.
+  /// Throws like decode.
+  virtual std::string piece(std::int32_t id, std::optional<std::int32_t> before) const;
+
+  /// True if a later token adds the same bytes after all others.
+  virtual bool has_own_pieces() const { return true; }
+
   /// A token as the tokenizer's files write it, such as "##ing". Throws like decode.
   virtual std::string token(std::int32_t id) const { return decode({&id, 1}); }
 

@@ -379,7 +379,9 @@ def check_model(folder):
     works("plot", log, "--output", folder / "loss.svg")
     if "validation" not in (folder / "loss.svg").read_text():
         raise wrong("the picture has no validation loss")
-    refuses("exclude each other", *ask[:-1], "--top-k", 3, "--top-p", 0.5)
+    refuses("leave out --top-k", *ask[:-1], "--greedy", "--top-k", 3)
+    refuses("write ID=X", *ask[:-1], "--logit-bias", 3)
+    refuses("there is no token 100000 to bias", *ask[:-1], "--logit-bias", "100000=2")
     refuses("--load DIR is missing", "generate")
     refuses("no such folder", "generate", "--load", folder / "gone")
     refuses("neither a checkpoint nor a config.json", "generate", "--load", folder / "moved")

@@ -16,11 +16,13 @@ TEST_CASE("the cpu draws the token that the reference draws", "[kernels][cpu]") 
   const auto vocabulary = GENERATE(1, 7, 65, 50257);
   const auto top_k = GENERATE(0, 1, 3, 50, 100000);
   const auto top_p = GENERATE(0.0f, 0.01f, 0.9f, 1.0f);
+  const auto min_p = GENERATE(0.0f, 0.1f);
   const auto temperature = GENERATE(0.1f, 1.0f, 3.0f);
   sample_memory<float> a{.logits = normal<float>(std::size_t(vocabulary), 7),
                          .temperature = temperature,
                          .top_k = top_k,
-                         .top_p = top_p};
+                         .top_p = top_p,
+                         .min_p = min_p};
   for (const double uniform : {0.0, 0.123, 0.5, 0.9, 0.999999}) {
     a.uniform = uniform;
     auto b = a;

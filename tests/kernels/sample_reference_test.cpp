@@ -83,6 +83,20 @@ TEST_CASE("top-p counts probabilities after top-k", "[kernels][reference][sample
   CHECK(token({.logits = three, .top_k = 2, .top_p = 0.6f, .uniform = 0.999}) == 1);
 }
 
+TEST_CASE("min-p keeps the tokens near the most probable one", "[kernels][reference][sample]") {
+  CHECK(token({.logits = three, .min_p = 0.3f, .uniform = 0.999}) == 0);
+  CHECK(token({.logits = three, .min_p = 0.5f, .uniform = 0.999}) == 2);
+  CHECK(token({.logits = three, .min_p = 0.5f, .uniform = 0.62}) == 1);  // of the remaining 0.8
+  CHECK(token({.logits = three, .min_p = 1, .uniform = 0.999}) == 1);
+  CHECK(token({.logits = {1, 1, 0}, .min_p = 1, .uniform = 0.999}) == 1);  // equal ones stay
+}
+
+TEST_CASE("min-p compares probabilities after the temperature", "[kernels][reference][sample]") {
+  // At 1/2 the ratio of tokens 2 and 1 is 9 to 25.
+  CHECK(token({.logits = three, .temperature = 0.5f, .min_p = 0.35f, .uniform = 0.999}) == 2);
+  CHECK(token({.logits = three, .temperature = 0.5f, .min_p = 0.37f, .uniform = 0.999}) == 1);
+}
+
 TEST_CASE("temperature divides the logits", "[kernels][reference][sample]") {
   // At 1/2 the probabilities are 4, 25, 9 of 38.
   CHECK(token({.logits = three, .temperature = 0.5f, .uniform = 0.65}) == 1);

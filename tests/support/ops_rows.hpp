@@ -281,7 +281,8 @@ struct sample_memory {
   std::vector<T> logits;
   float temperature = 1;
   std::int64_t top_k = 0;
-  float top_p = 0;
+  float top_p = 1;
+  float min_p = 0;
   double uniform = 0;
   std::int32_t token = -1;
 
@@ -292,6 +293,7 @@ struct sample_memory {
             .temperature = temperature,
             .top_k = top_k,
             .top_p = top_p,
+            .min_p = min_p,
             .uniform = uniform};
   }
 };

@@ -60,6 +60,17 @@ std::string as_utf8(const std::string& text) {
   return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
+std::string joined_pieces(const tokenizer& by, const ids& from) {
+  std::string out;
+  for (std::size_t i = 0; i < from.size(); ++i)
+    out += by.piece(from[i], i == 0 ? std::nullopt : std::optional(from[i - 1]));
+  return out;
+}
+
+std::string without_front_blanks(const std::string& text) {
+  return text.substr(std::min(text.find_first_not_of(' '), text.size()));
+}
+
 std::string refusal(const tokenizer_choice& choice) {
   try {
     make_tokenizer(choice);
@@ -98,8 +109,15 @@ TEST_CASE("models of all kinds give Hugging Face's ids and texts", "[tokenizer][
       CHECK(by->encode(texts()[i]) == expected[1].get<ids>());
       CHECK(as_utf8(by->decode(found)) == as_utf8(expected[2]));
       CHECK(as_utf8(readable(*by, found)) == as_utf8(expected[3]));
+      CHECK(joined_pieces(*by, found) == by->decode(found));
+      for (const auto id : found)
+        CHECK(by->piece(id, id) == by->piece(id, found.front()));
     }
+    CHECK(by->has_own_pieces());
   }
+  auto one = all().at("kinds").at("clip");
+  one["file"]["decoder"] = {{"type", "BPEDecoder"}, {"suffix", "</w>"}};
+  CHECK_FALSE(hub_tokenizer(one.at("file"), one.at("end"))->has_own_pieces());
 }
 
 TEST_CASE("SentencePiece models give its library's ids and texts", "[tokenizer][golden]") {
@@ -114,6 +132,9 @@ TEST_CASE("SentencePiece models give its library's ids and texts", "[tokenizer][
       const auto found = by->encode(texts()[i]);
       CHECK(found == one.at("cases")[i][0].get<ids>());
       CHECK(as_utf8(by->decode(found)) == as_utf8(one.at("cases")[i][1]));
+      // The library removes all blanks before the text.
+      CHECK(without_front_blanks(joined_pieces(*by, found))
+            == without_front_blanks(by->decode(found)));
     }
     CHECK(by->end_of_document() == 2);
     CHECK(by->is_special(1));
