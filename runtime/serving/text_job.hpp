@@ -68,7 +68,6 @@ class text_job {
   std::string id_;
   std::int64_t created_;
   std::vector<served_request> texts_;
-  std::vector<std::string> prompts_;  ///< shown with `echo`
   std::vector<choice> choices_;
   std::size_t open_ = 0;
   std::int64_t prompt_tokens_ = 0, cached_tokens_ = 0;
