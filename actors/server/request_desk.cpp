@@ -75,9 +75,8 @@ void request_desk::close() {
     one->answer(http::error_response(503, "this server ends"));
 }
 
-std::shared_ptr<runtime::part_queue> request_desk::stream(http::exchange& to,
-                                                          std::size_t most_bytes) {
-  auto out = std::make_shared<runtime::part_queue>(most_bytes);
+std::shared_ptr<runtime::part_queue> request_desk::stream(http::exchange& to) {
+  auto out = std::make_shared<runtime::part_queue>(~std::size_t(0));
   out->on_part(
       to.stream({.type = "text/event-stream"},
                 std::make_unique<counted_body>(shared_from_this(), runtime::body_of(out))));

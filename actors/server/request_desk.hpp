@@ -29,8 +29,8 @@ class request_desk : public std::enable_shared_from_this<request_desk> {
   void on_request(std::function<void()> wake);
   void close();
 
-  /// Begins to stream an answer from a new queue.
-  std::shared_ptr<runtime::part_queue> stream(runtime::http::exchange& to, std::size_t most_bytes);
+  /// Begins to stream an answer from a new queue, whose `put` never waits.
+  std::shared_ptr<runtime::part_queue> stream(runtime::http::exchange& to);
   std::size_t streams() const { return streams_; }  ///< whose last byte is not sent yet
 
  private:

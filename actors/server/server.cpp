@@ -258,7 +258,7 @@ class serving_state {
     }
     if (made.texts->streams()) {
       ++counts_.answers[{x->asked().path, 200}];
-      made.stream = desk_->stream(*x, 2 * most_ahead);
+      made.stream = desk_->stream(*x);
     }
     jobs_.emplace(number, std::move(made));
   }
