@@ -25,6 +25,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <utility>
@@ -104,6 +105,31 @@ serving::served_facts facts_of(const serve_flags& flags,
           .context = flags.context > 0 ? flags.context : most};
 }
 
+/// Drains the server at the first signal, also at one that comes before the server runs.
+class drain_order {
+ public:
+  void give(const char* name) {
+    const std::lock_guard lock(mutex_);
+    signal_ = name;
+    send();
+  }
+  void reach(messages::server_actor server) {
+    const std::lock_guard lock(mutex_);
+    server_ = std::move(server);
+    send();
+  }
+
+ private:
+  void send() const {
+    if (server_ && !signal_.empty())
+      actors::message_path().send_from_outside(server_, messages::drain{signal_});
+  }
+
+  std::mutex mutex_;
+  std::string signal_;
+  messages::server_actor server_;
+};
+
 http::settings http_settings(const serve_flags& flags) {
   http::settings out;
   out.limits.body_bytes = std::size_t(flags.body) << 20;
@@ -116,7 +142,8 @@ http::settings http_settings(const serve_flags& flags) {
 int serve_model(const serve_flags& flags,
                 const std::vector<std::string>& keys,
                 const serving::served_model& model,
-                const std::shared_ptr<actors::generator_resources>& with) {
+                const std::shared_ptr<actors::generator_resources>& with,
+                drain_order& order) {
   caf::actor_system_config config;
   messages::add_message_types(config);
   caf::actor_system system(config);
@@ -144,9 +171,6 @@ int serve_model(const serve_flags& flags,
   {
     caf::scoped_actor self(system);
     self->monitor(server);
-    const signal_watch signals([&](const char* name) {
-      actors::message_path().send_from_outside(server, messages::drain{name});
-    });
     std::unique_ptr<http::server> front;
     try {
       front = std::make_unique<http::server>(
@@ -164,6 +188,7 @@ int serve_model(const serve_flags& flags,
                  front->ports().front(),
                  flags.web ? "/ (a chat page), API below /v1" : "/v1");
       std::fflush(stdout);
+      order.reach(server);
     } catch (...) {
       caf::anon_send_exit(server, caf::exit_reason::user_shutdown);
       caf::anon_send_exit(generator, caf::exit_reason::user_shutdown);
@@ -179,11 +204,14 @@ int serve_model(const serve_flags& flags,
     for (int i = 0; i < 500 && desk->streams() > 0; ++i)
       runtime::sleep_for(std::chrono::milliseconds(10));
   }
+  order.reach({});
   caf::anon_send_exit(generator, caf::exit_reason::user_shutdown);
   return code;
 }
 
 int serve(serve_flags flags) {
+  drain_order order;
+  const signal_watch signals([&](const char* name) { order.give(name); });
   const auto keys = keys_in(flags.keys);
   const auto asked = flags.model.load;
   find_hub_models(flags.model);
@@ -200,7 +228,7 @@ int serve(serve_flags flags) {
   const auto one = flags.embeds ? std::nullopt : template_of(flags, false);
   const auto tools = flags.embeds ? std::nullopt : template_of(flags, true);
   const serving::served_model served(std::move(facts), model->text(), one, tools);
-  const int code = serve_model(flags, keys, served, with);
+  const int code = serve_model(flags, keys, served, with, order);
   with->vectors.reset();  // before the model
   with->texts.reset();
   return code;

@@ -143,7 +143,7 @@ def check_completions(folder):
 
 
 def check_chat(folder):
-    save = trained(folder)
+    save = trained(folder, "--position-embedding-type", "rope")
     (folder / "own.jinja").write_text(TEMPLATE)
     with served("--load", save, "--template", folder / "own.jinja", "--max-context", 512, "--web") as (port, _):
         asked = {"messages": [{"role": "user", "content": "The actor"}], "max_completion_tokens": 5, "temperature": 0}
