@@ -81,7 +81,8 @@ def endless(folder):
 
 def begun_stream(port, **more):
     """A socket that has got the first event of an endless stream."""
-    body = json.dumps({"prompt": "The", "max_tokens": 100000, "stream": True, "ignore_eos": True, **more})
+    body = json.dumps({"prompt": "The", "max_tokens": 100000, "stream": True, "ignore_eos": True,
+                       **more})
     to = socket.create_connection(("127.0.0.1", port), PATIENCE)
     to.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
     seen = b""
@@ -117,7 +118,8 @@ def check_completions(folder):
         ids = good(port, "/tokenize", {"prompt": "The"})
         expect(usage["prompt_tokens"], ids["count"], "tokens of the prompt")
         expect(good(port, "/detokenize", {"tokens": ids["tokens"]}), {"prompt": "The"}, "decoded tokens")
-        stream = events(good(port, "/v1/completions", {**asked, "stream": True, "stream_options": {"include_usage": True}}))
+        stream = events(good(port, "/v1/completions", {**asked, "stream": True,
+                                                                 "stream_options": {"include_usage": True}}))
         expect("".join(x["choices"][0]["text"] for x in stream if x["choices"]), choice["text"], "streamed text")
         expect(stream[-1]["usage"], usage, "usage of a stream")
         expect(stream[-2]["choices"][0]["finish_reason"], choice["finish_reason"], "end of a stream")
@@ -136,7 +138,8 @@ def check_completions(folder):
             raise wrong(f"log-probabilities of a prompt: {found}")
         word = choice["text"][2:4]
         cut = good(port, "/v1/completions", {**asked, "stop": [word]})["choices"][0]
-        expect((cut["text"], cut["finish_reason"]), (choice["text"][:choice["text"].index(word)], "stop"), "a stop text")
+        expect((cut["text"], cut["finish_reason"]), (choice["text"][:choice["text"].index(word)], "stop"),
+               "a stop text")
         page = good(port, "/metrics")
         if 'troupe_serving_answers_total{path="/v1/completions",status="200"}' not in page:
             raise wrong(f"metrics: {page}")
@@ -146,12 +149,15 @@ def check_chat(folder):
     save = trained(folder, "--position-embedding-type", "rope")
     (folder / "own.jinja").write_text(TEMPLATE)
     with served("--load", save, "--template", folder / "own.jinja", "--max-context", 512, "--web") as (port, _):
-        asked = {"messages": [{"role": "user", "content": "The actor"}], "max_completion_tokens": 5, "temperature": 0}
+        asked = {"messages": [{"role": "user", "content": "The actor"}], "max_completion_tokens": 5,
+                 "temperature": 0}
         whole = good(port, "/v1/chat/completions", asked)
         message = whole["choices"][0]["message"]
         expect(message["role"], "assistant", "role")
-        stream = events(good(port, "/v1/chat/completions", {**asked, "stream": True, "logprobs": True, "top_logprobs": 2}))
-        expect("".join(x["choices"][0]["delta"].get("content", "") for x in stream), message["content"], "streamed chat")
+        stream = events(good(port, "/v1/chat/completions", {**asked, "stream": True, "logprobs": True,
+                                                                      "top_logprobs": 2}))
+        expect("".join(x["choices"][0]["delta"].get("content", "") for x in stream), message["content"],
+               "streamed chat")
         expect(stream[0]["choices"][0]["delta"]["role"], "assistant", "role of a stream")
         some = [y for x in stream if x["choices"][0]["logprobs"] for y in x["choices"][0]["logprobs"]["content"]]
         if not some or any(len(x["top_logprobs"]) != 2 for x in some):
@@ -227,7 +233,8 @@ def check_slow(folder):
     """A client that does not read is cut off, and a request that takes too long is ended."""
     with served(*endless(folder), "--request-timeout", 2) as (port, _):
         asleep = begun_stream(port)
-        refused(port, 503, "longer than 2 s", "/v1/completions", {"prompt": "The", "max_tokens": 100000, "ignore_eos": True})
+        refused(port, 503, "longer than 2 s", "/v1/completions",
+                {"prompt": "The", "max_tokens": 100000, "ignore_eos": True})
         until(port, "troupe_serving_open_texts", 0)
         asleep.close()
 
