@@ -1,6 +1,6 @@
 # The files of the run's page (runtime/watch/page/) with Chart.js, and of the chat page (runtime/watch/chat_page/), as
-# sources that define troupe::runtime::page_files() and chat_page_files(). A change of a file makes the source again in the next build.
-
+# sources that define troupe::runtime::page_files() and chat_page_files(). A change of a file makes its source again in
+# the next build.
 # Bytes of one line of the source; the literals of a file are joined.
 set(bytes_of_line 4096)
 

@@ -84,7 +84,8 @@ def begun_stream(port, **more):
     body = json.dumps({"prompt": "The", "max_tokens": 100000, "stream": True, "ignore_eos": True,
                        **more})
     to = socket.create_connection(("127.0.0.1", port), PATIENCE)
-    to.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+    to.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+               .encode())
     seen = b""
     while b"data: " not in seen:
         if not (part := to.recv(4096)):
