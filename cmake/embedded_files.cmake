@@ -1,11 +1,11 @@
-# The files of the run's page (runtime/watch/page/) and Chart.js, as a source that defines
-# troupe::runtime::page_files(). A change of a file makes the source again in the next build.
-
+# The files of the run's page (runtime/watch/page/) with Chart.js, and of the chat page (runtime/watch/chat_page/), as
+# sources that define troupe::runtime::page_files() and chat_page_files(). A change of a file makes its source again in
+# the next build.
 # Bytes of one line of the source; the literals of a file are joined.
 set(bytes_of_line 4096)
 
 if(CMAKE_SCRIPT_MODE_FILE)
-  # cmake -D OUT=<source> -D "FILES=<path=file>;..." -P embedded_files.cmake
+  # cmake -D OUT=<source> -D FUNCTION=<name> -D "FILES=<path=file>;..." -P embedded_files.cmake
   set(type_html "text/html; charset=utf-8")
   set(type_css "text/css; charset=utf-8")
   set(type_js "text/javascript; charset=utf-8")
@@ -40,7 +40,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
 
 namespace troupe::runtime {
 
-std::span<const page_file> page_files() {
+std::span<const page_file> ${FUNCTION}() {
   static constexpr page_file files[] = {
 ${rows}  };
   return files;
@@ -63,11 +63,11 @@ if(NOT beginning MATCHES "Chart\\.js v3\\.")
                       "Debian 12's package libjs-chart.js has it")
 endif()
 
-# troupe_page_files(<variable>): sets <variable> to the source. The caller's folder has the target that it is added to.
-function(troupe_page_files variable)
-  set(folder ${PROJECT_SOURCE_DIR}/runtime/watch/page)
+# troupe_page_files(<variable> <folder> <function> [<path=file>...]): sets <variable> to the source. The caller's folder
+# has the target that it is added to.
+function(troupe_page_files variable folder function)
   file(GLOB files CONFIGURE_DEPENDS ${folder}/*.html ${folder}/*.css ${folder}/*.js)
-  set(entries "/page/chart.js=${TROUPE_CHART_JS}")
+  set(entries ${ARGN})
   foreach(file ${files})
     get_filename_component(name ${file} NAME)
     if(name STREQUAL "index.html")
@@ -77,9 +77,9 @@ function(troupe_page_files variable)
     endif()
   endforeach()
   set(script ${PROJECT_SOURCE_DIR}/cmake/embedded_files.cmake)
-  set(out ${PROJECT_BINARY_DIR}/page_files.cpp)
+  set(out ${PROJECT_BINARY_DIR}/${function}.cpp)
   add_custom_command(OUTPUT ${out}
-    COMMAND ${CMAKE_COMMAND} -D OUT=${out} -D "FILES=${entries}" -P ${script}
+    COMMAND ${CMAKE_COMMAND} -D OUT=${out} -D FUNCTION=${function} -D "FILES=${entries}" -P ${script}
     DEPENDS ${files} ${TROUPE_CHART_JS} ${script} COMMENT "" VERBATIM)
   set(${variable} ${out} PARENT_SCOPE)
 endfunction()

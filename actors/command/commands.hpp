@@ -18,6 +18,7 @@ void add_merge_datasets(command_line& program);  // merge_datasets.cpp
 void add_generate(command_line& program);        // generate.cpp
 void add_eval(command_line& program);            // eval.cpp
 void add_embed(command_line& program);           // embed.cpp
+void add_serve(command_line& program);           // serve.cpp
 void add_plot(command_line& program);            // plot.cpp
 void add_layout(command_line& program);          // layout.cpp
 void add_schedule(command_line& program);        // schedule.cpp

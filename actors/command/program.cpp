@@ -72,6 +72,7 @@ void add_commands(command_line& program) {
   add_eval(program);
   add_generate(program);
   add_embed(program);
+  add_serve(program);
   add_layout(program);
   add_schedule(program);
   add_simulate(program);

@@ -21,6 +21,7 @@
 #include "messages/control/watching.hpp"
 #include "messages/core/stored_message.hpp"
 #include "messages/data/batch.hpp"
+#include "messages/inference/serving.hpp"
 #include "messages/protocol/handles.hpp"
 #include "messages/training/handoff.hpp"
 #include "messages/training/step.hpp"

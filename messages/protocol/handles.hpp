@@ -39,7 +39,9 @@
   MESSAGE(keep_run) MESSAGE(keep_ledger) MESSAGE(ledger_kept) MESSAGE(succeed_here) \
   MESSAGE(successor_ended) MESSAGE(batch_failed) MESSAGE(use_processes) MESSAGE(sample_due) \
   MESSAGE(measure) MESSAGE(measured) MESSAGE(commands_wait) MESSAGE(told_record) \
-  MESSAGE(connection_changed) MESSAGE(run_ended) MESSAGE(records_wait) MESSAGE(use_branches)
+  MESSAGE(connection_changed) MESSAGE(run_ended) MESSAGE(records_wait) MESSAGE(use_branches) \
+  MESSAGE(generate_text) MESSAGE(stop_text) MESSAGE(texts_grew) MESSAGE(embed_texts) \
+  MESSAGE(texts_embedded) MESSAGE(requests_wait) MESSAGE(step_due)
 // clang-format on
 
 namespace troupe::messages {
@@ -288,6 +290,26 @@ using connector_actor = caf::typed_actor<
 using hang_watch_actor = caf::typed_actor<
     // To itself: time to look.
     caf::reacts_to<look_at_lanes>>;
+
+/// Computes texts and vectors, on a thread of its own (actors/generator).
+using generator_actor = caf::typed_actor<
+    // Answered by texts_grew, after each forward pass.
+    caf::reacts_to<generate_text>,
+    caf::reacts_to<stop_text>,
+    // Answered by texts_embedded.
+    caf::reacts_to<embed_texts>,
+    // To itself: compute the next forward pass.
+    caf::reacts_to<step_due>>;
+
+/// Answers HTTP requests with generated texts (actors/server).
+using server_actor = caf::typed_actor<
+    // HTTP requests wait at its desk.
+    caf::reacts_to<requests_wait>,
+    // Answers of the generator.
+    caf::reacts_to<texts_grew>,
+    caf::reacts_to<texts_embedded>,
+    // Refuse new requests, finish the others, end.
+    caf::reacts_to<drain>>;
 
 /// One in the supervisor's process: replaces its node and supervisor if they die, and knows how the
 /// job ended.

@@ -48,8 +48,11 @@ embedder::embedder(loaded_model& model, text_vector kind, std::int64_t longest)
 }
 
 embedded_tokens embedder::encode(std::string_view text) const {
+  return around(model_.text().encode(without_ends(text)));
+}
+
+embedded_tokens embedder::around(std::vector<std::int32_t> ids) const {
   const auto& around = *model_.embedded();
-  auto ids = model_.text().encode(without_ends(text));
   embedded_tokens out{.tokens = std::int64_t(ids.size())};
   const auto room = longest_ - std::int64_t(around.before.size() + around.after.size());
   out.cut = out.tokens > room;

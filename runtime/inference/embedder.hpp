@@ -32,6 +32,8 @@ class embedder {
 
   /// Leaves out "<|endoftext|>", as Megatron-LM.
   embedded_tokens encode(std::string_view text) const;
+  /// The sample of a text with these ids.
+  embedded_tokens around(std::vector<std::int32_t> ids) const;
 
   /// (n, C), row-major, of n samples in one batch. Throws input_error for numbers that are not
   /// finite.

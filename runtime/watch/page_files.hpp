@@ -1,4 +1,5 @@
-// The files of the run's web page (runtime/watch/page/), embedded in the program.
+// The files of the run's web page (runtime/watch/page/) and of the chat page of a text server
+// (runtime/watch/chat_page/), embedded in the program.
 // cmake/embedded_files.cmake generates the source.
 
 #pragma once
@@ -17,5 +18,6 @@ struct page_file {
 
 /// All files. The views are valid for the lifetime of the process.
 std::span<const page_file> page_files();
+std::span<const page_file> chat_page_files();
 
 }  // namespace troupe::runtime

@@ -1,7 +1,5 @@
 #include "runtime/watch/page_routes.hpp"
 
-#include "runtime/watch/page_files.hpp"
-
 #include <memory>
 #include <string>
 #include <string_view>
@@ -39,9 +37,9 @@ void answer_with(const page_file& file, http::exchange& to) {
 
 }  // namespace
 
-std::vector<http::server::route> page_routes() {
+std::vector<http::server::route> page_routes(std::span<const page_file> files) {
   std::vector<http::server::route> out;
-  for (const auto& file : page_files())
+  for (const auto& file : files)
     out.push_back({http::method::get,
                    std::string(file.path),
                    [&file](const std::shared_ptr<http::exchange>& x) { answer_with(file, *x); }});

@@ -8,11 +8,12 @@
 #pragma once
 
 #include "runtime/http/server.hpp"
+#include "runtime/watch/page_files.hpp"
 
 #include <vector>
 
 namespace troupe::runtime {
 
-std::vector<http::server::route> page_routes();
+std::vector<http::server::route> page_routes(std::span<const page_file> files = page_files());
 
 }  // namespace troupe::runtime

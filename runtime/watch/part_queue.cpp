@@ -62,6 +62,11 @@ bool part_queue::is_closed() const {
   return closed_;
 }
 
+std::size_t part_queue::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_.size();
+}
+
 std::unique_ptr<http::body_source> body_of(std::shared_ptr<part_queue> queue) {
   return std::make_unique<queued_body>(std::move(queue));
 }

@@ -33,6 +33,7 @@ class part_queue {
   /// Called when the receiver is gone. Ends a waiting `put`.
   void close();
   bool is_closed() const;
+  std::size_t waiting() const;  ///< bytes
 
  private:
   const std::size_t most_bytes_;

@@ -24,6 +24,7 @@ DATES = {
     "actors/command/tokenizer_chat": "prompts with a date in their template",
     "actors/command/conversations": "conversations with a date in their template",
     "actors/command/generate_chat": "prompts with a date in their template",
+    "actors/command/serve.": "dates of answers, and prompts with a date in their template",
 }
 
 STEADY = re.compile(r"steady_clock::now\b|\bnow_ns\(\)")

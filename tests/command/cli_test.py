@@ -62,7 +62,8 @@ def check_help(folder):
                     "preprocess", "conversations", "merge-datasets", "train", "train gpt", "plot", "checkpoint",
                     "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff",
                     "checkpoint export", "checkpoint import",
-                    "eval", "generate", "embed", "layout", "layout gpt", "completion", "completion bash", "manual", "simulate", "chaos",
+                    "eval", "generate", "embed", "serve", "layout", "layout gpt", "completion", "completion bash",
+                    "manual", "simulate", "chaos",
                     "memory", "memory gpt", "forecast", "forecast gpt", "doctor",
                     "status", "monitor", "ctl", "ledger", "wait", "stop", "supervisor", "node", "credentials",
                     "schedule", "schedule plan", "schedule check", "schedule simulate"]:
