@@ -36,8 +36,6 @@ std::vector<gguf_stack> stacks_of(const hub_export& what, const gguf_plan& plan,
     if (is_new)
       out.push_back({.tensor = {.name = at.tensor}, .paired = at.paired});
     auto& to = out[place->second];
-    ensure(at.matrix < 0 ? is_new : at.matrix == std::int64_t(to.matrices.size()),
-           "GGUF-8: the matrices of a stack come in order");
     to.matrices.push_back(std::move(x));
     auto extents = to.matrices.front().extents;
     if (at.matrix >= 0)

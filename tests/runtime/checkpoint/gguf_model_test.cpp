@@ -5,6 +5,7 @@
 #include "runtime/core/json_text.hpp"
 #include "runtime/family/families.hpp"
 #include "runtime/family/gpt/gpt.hpp"
+#include "tests/support/broken.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -130,6 +131,13 @@ TEST_CASE("a model that is written as GGUF is read with the same settings and bi
       CHECK(values == expected);
     }
   }
+}
+
+TEST_CASE("only tensors of a GPT have places in a file", "[gguf]") {
+  const auto model = model_of(like_llama());
+  const auto plan = model.family().hub()->gguf_of(model);
+  CHECK(plan.place("model.layers.3.mlp.down_proj.weight").tensor == "blk.3.ffn_down.weight");
+  CHECK_BREAKS("GGUF-7", plan.place("model.layers.3.mlp.other.weight"));
 }
 
 TEST_CASE("rows of queries of a Llama are pairs in the file", "[gguf]") {

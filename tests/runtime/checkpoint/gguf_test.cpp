@@ -195,8 +195,19 @@ TEST_CASE("a file keeps metadata of all types, extents and elements", "[gguf]") 
   CHECK(std::equal(some.begin(), some.end(), all.begin() + 30));
 }
 
-TEST_CASE("a file with too few rows is not committed", "[gguf]") {
+TEST_CASE("misuse of blocks and files is a broken promise", "[gguf]") {
   const scratch_folder folder;
+  std::vector<float> values(256);
+  std::vector<std::byte> blocks(1024);
+  CHECK_BREAKS("GGUF-1", format_of(block_type(99)));
+  CHECK_BREAKS("GGUF-2", dequantise(block_type::q8_0, blocks.data(), std::span(values).first(3)));
+  CHECK_BREAKS("GGUF-2", gguf_bytes(block_type::q4_k, {256, 32}));
+  CHECK_BREAKS("GGUF-3", quantise(block_type::q6_k, values, blocks.data(), "x"));
+  small_file(folder);
+  const gguf_file file(folder / "small.gguf");
+  CHECK_BREAKS("GGUF-5", file.read(*file.find_tensor("v"), 1, std::span(values).first(5)));
+  const gguf_value nested{gguf_type::array, gguf_type::array, nlohmann::json::array()};
+  CHECK_BREAKS("GGUF-6", gguf_writer(folder / "x.gguf", {{"a", nested}}, {}));
   gguf_writer out(folder / "x.gguf", {}, {{.name = "v", .extents = {2}}});
   CHECK_BREAKS("GGUF-4", out.commit());
 }
