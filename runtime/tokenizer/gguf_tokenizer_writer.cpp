@@ -1,4 +1,5 @@
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_reader.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/tokenizer/gguf_tokenizer.hpp"
 #include "runtime/tokenizer/gguf_words.hpp"
@@ -31,7 +32,7 @@ numbered_tokens tokens_of_json(const gguf_tokenizer_source& from) {
   const auto put = [&](const std::string& text, const json& id, gguf_token type) {
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= size)
       refuse(from,
-             fmt::format("the model has {} tokens, but one has the number {}", size, id.dump()));
+             fmt::format("the model has {} tokens, but one has the number {}", size, shown(id)));
     out.text[id.get<std::size_t>()] = text;
     out.type[id.get<std::size_t>()] = int(type);
   };

@@ -32,7 +32,8 @@ EXPERTS = dict(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=256)
 SCALED = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, rope_theta=10000.0,
               original_max_position_embeddings=64)
 YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=64, rope_theta=10000.0)
-# kind: model_type, fields, and whether transformers reads its GGUF. It ignores scaled positions and widths of experts.
+# kind: model_type, fields, and whether transformers reads its GGUF. It ignores scaled positions, widths of experts
+# and sizes of a GPT-2.
 KINDS = {
     "llama": ("llama", SMALL, True),
     "llama-tied": ("llama", SMALL | dict(tie_word_embeddings=True), True),
@@ -46,7 +47,7 @@ KINDS = {
                  True),
     "olmoe": ("olmoe", SMALL | dict(num_experts=8, num_experts_per_tok=2, norm_topk_prob=False), False),
     "gpt2": ("gpt2", dict(n_embd=256, n_layer=3, n_head=8, n_positions=256, vocab_size=160, initializer_range=0.08),
-             True),
+             False),
 }
 
 
