@@ -39,6 +39,8 @@ class gguf_reader_of {
       return *otherwise;
     }
     const auto x = in_.metadata.number(name.c_str(), 0);
+    if (!std::isfinite(x))
+      in_.metadata.refuse(name.c_str(), "a finite number");
     return double(float(x)) == x ? std::stod(fmt::format("{}", float(x))) : x;
   }
 
@@ -63,7 +65,8 @@ class gguf_reader_of {
 bool fits(const llama3_scaling& x, double base, const std::vector<float>& factors) {
   const auto pairs = std::int64_t(factors.size());
   for (std::int64_t i = 0; i < pairs; ++i)
-    if (std::abs(rotary_factor(x, base, 2 * pairs, i) / double(factors[std::size_t(i)]) - 1) > 1e-5)
+    if (const auto share = rotary_factor(x, base, 2 * pairs, i) / double(factors[std::size_t(i)]);
+        !(std::abs(share - 1) <= 1e-5))  // also for NaN
       return false;
   return true;
 }
@@ -88,7 +91,7 @@ std::optional<llama3_scaling> scaling_of(const std::vector<float>& factors,
     const auto share = (1 / factor - 1 / x.factor) / (1 - 1 / x.factor);
     const auto length = 2 * std::numbers::pi * std::pow(base, double(i) / double(factors.size()));
     x.positions = std::round((share * (x.high - x.low) + x.low) * length);
-    if (fits(x, base, factors))
+    if (x.positions >= 1 && x.positions < 1e9 && fits(x, base, factors))
       return x;
   }
   return std::nullopt;
