@@ -24,7 +24,7 @@ foreach(check fine_tuning glue layouts resume wrong_tasks vectors hub_vectors ki
   troupe_script_test(command/tasks_${check} command/tasks_test.py ${program} ${check})
 endforeach()
 troupe_script_test(command/tasks_killed command/tasks_test.py ${program} killed UNSANITIZED)
-foreach(check choices export special_tokens export_refusals eval generate beams converse tuned)
+foreach(check choices export gguf special_tokens export_refusals eval generate beams converse tuned)
   troupe_script_test(command/use_${check} command/use_test.py ${program} ${check})
 endforeach()
 foreach(check completions chat errors keys cancel slow drain)

@@ -1,5 +1,5 @@
 // `troupe checkpoint export` and `import`: convert to and from a folder of Hugging Face's
-// transformers.
+// transformers, or a GGUF file.
 
 #include "actors/command/checkpoint_hub.hpp"
 
@@ -7,6 +7,7 @@
 #include "actors/command/print.hpp"
 #include "actors/command/tokenizer_flags.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
+#include "runtime/checkpoint/gguf_model.hpp"
 #include "runtime/checkpoint/hub_export.hpp"
 #include "runtime/checkpoint/initial_parameters.hpp"
 #include "runtime/checkpoint/listing.hpp"
@@ -23,6 +24,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace troupe::command {
 namespace {
@@ -31,14 +33,14 @@ namespace fs = std::filesystem;
 
 struct export_flags {
   std::vector<std::string> folders;
-  fs::path hub, tokenizer;
+  fs::path hub, gguf, tokenizer;
   std::string type = "float32";
   double shard_gigabytes = 5;
   bool body = false;
 };
 
 struct import_flags {
-  fs::path hub, save, tokenizer;
+  fs::path hub, gguf, save, tokenizer;
 };
 
 /// The token that begins a text after a given one. Empty: the model reads no given text, or it was
@@ -50,6 +52,27 @@ std::optional<std::int32_t> decoder_start_of(const runtime::model_description& m
       return given->first.front();
   } catch (const runtime::input_error&) {
   }
+  return {};
+}
+
+void require_one(const fs::path& hub, const fs::path& gguf, const char* folder) {
+  if (hub.empty() && gguf.empty())
+    throw usage_error("--hf DIR is missing: {}; or give --gguf FILE", folder);
+  if (!hub.empty() && !gguf.empty())
+    throw usage_error("--hf and --gguf exclude each other: give one");
+}
+
+/// The type of a GGUF file; nothing for a name that is none.
+std::optional<runtime::block_type> block_type_of(const std::string& name) {
+  using runtime::block_type;
+  for (const auto& [known, type] : {std::pair("float32", block_type::f32),
+                                    std::pair("float16", block_type::f16),
+                                    std::pair("bfloat16", block_type::bf16),
+                                    std::pair("q8_0", block_type::q8_0),
+                                    std::pair("q4_0", block_type::q4_0),
+                                    std::pair("q4_k", block_type::q4_k)})
+    if (name == known)
+      return type;
   return {};
 }
 
@@ -90,8 +113,13 @@ int export_to_hub(const export_flags& flags) {
   if (flags.folders.size() != 1)
     throw usage_error("name one checkpoint, or the --save folder of a run; {} are named",
                       flags.folders.size());
-  if (flags.hub.empty())
-    throw usage_error("--hf DIR is missing: the output folder");
+  require_one(flags.hub, flags.gguf, "the output folder");
+  const auto block = block_type_of(flags.type).value();
+  if (!flags.hub.empty() && flags.type.starts_with('q'))
+    throw usage_error("--dtype {} is a type of GGUF files: give --gguf FILE in place of --hf",
+                      flags.type);
+  if (!flags.gguf.empty() && flags.body)
+    throw usage_error("--body is for --hf: a GGUF file has the whole model");
   const runtime::checkpoint_reader from(runtime::named_checkpoint(flags.folders.front()));
   runtime::require_extension(from.manifest(), {}, from.folder());
   runtime::require_parameters(from);
@@ -105,19 +133,21 @@ int export_to_hub(const export_flags& flags) {
   what.origin
       = runtime::kept_hub_origin(fs::absolute(from.folder()).lexically_normal().parent_path());
   find_tokenizer(from, flags, what);
-  const auto bytes = runtime::hub_bytes(what);
+  const bool one_file = !flags.gguf.empty();
+  const auto bytes = one_file ? runtime::gguf_model_bytes(what, block) : runtime::hub_bytes(what);
   {
     runtime::progress_bar bar("exporting", bytes, "B");
-    runtime::write_hub_model(
-        flags.hub,
-        what,
-        [&](const std::string& name, const runtime::box& part, std::span<float> to) {
-          from.read(name, part, to);
-        },
-        [&](auto done) { bar.advance_to(done); });
+    const auto read = [&](const std::string& name, const runtime::box& part, std::span<float> to) {
+      from.read(name, part, to);
+    };
+    const auto advance = [&](std::uint64_t done) { bar.advance_to(done); };
+    if (one_file)
+      runtime::write_gguf_model(flags.gguf, what, block, read, advance);
+    else
+      runtime::write_hub_model(flags.hub, what, read, advance);
   }
   print_page("wrote '{}': iteration {}, {} of {}, {}\n",
-             flags.hub.string(),
+             (one_file ? flags.gguf : flags.hub).string(),
              from.manifest().iteration,
              runtime::human_bytes(double(bytes)),
              flags.type,
@@ -135,22 +165,32 @@ std::string tokenizer_of(const import_flags& flags, const runtime::hub_model& mo
   return describe(choice, *make_tokenizer(choice));
 }
 
+void require_gguf(const fs::path& file) {
+  if (!runtime::is_gguf_file(file))
+    throw runtime::input_error(
+        "--gguf '{}': there is no file that begins with GGUF; name a file of that format, or a "
+        "folder of Hugging Face with --hf",
+        file.string());
+}
+
 int import_from_hub(import_flags& flags) {
-  if (flags.hub.empty() || flags.save.empty())
-    throw usage_error("{} is missing: {}",
-                      flags.hub.empty() ? "--hf DIR" : "--save DIR",
-                      flags.hub.empty() ? "the folder with config.json and *.safetensors"
-                                        : "the folder for the checkpoint");
-  flags.hub = hub_or_local_folder("--hf", flags.hub, runtime::hub_files::model);
+  require_one(flags.hub, flags.gguf, "the folder with config.json and *.safetensors");
+  if (flags.save.empty())
+    throw usage_error("--save DIR is missing: the folder for the checkpoint");
+  if (!flags.gguf.empty())
+    require_gguf(flags.gguf);
+  const auto said = flags.hub.empty() ? flags.gguf : flags.hub;
+  flags.hub = hub_or_local_folder("--hf", said, runtime::hub_files::model);
   if (!flags.tokenizer.empty())
     flags.tokenizer
         = hub_or_local_folder("--tokenizer", flags.tokenizer, runtime::hub_files::tokenizer);
   const auto model = runtime::read_hub_model(flags.hub);
   const runtime::initial_parameters begun(model.config());
   const auto description = tokenizer_of(flags, model);
-  const nlohmann::json identity
-      = {{"imported_from", runtime::text_or_bytes(fs::absolute(flags.hub).string())},
-         {"tokenizer", runtime::json_value(description)}};
+  const nlohmann::json identity = {
+      {"imported_from",
+       runtime::text_or_bytes(fs::absolute(flags.gguf.empty() ? flags.hub : flags.gguf).string())},
+      {"tokenizer", runtime::json_value(description)}};
   const auto count = std::uint64_t(runtime::parameter_count(model.config()));
   const runtime::directory_lock lock(flags.save);
   runtime::require_no_checkpoints(flags.save);
@@ -179,7 +219,8 @@ int import_from_hub(import_flags& flags) {
 }  // namespace
 
 void add_export(command_line& to) {
-  auto& line = to.command("export", "writes a checkpoint as a folder for transformers.");
+  auto& line = to.command("export",
+                          "writes a checkpoint as a folder for transformers, or as a GGUF file.");
   const auto flags = std::make_shared<export_flags>();
   line.words("DIR",
              "A checkpoint, as DIR/iter_0000100, or the --save folder of a run, which stands for "
@@ -190,6 +231,11 @@ void add_export(command_line& to) {
              "Output folder: gets config.json, safetensors files, and the tokenizer if it is "
              "byte-level BPE. It must not exist yet.",
              text(flags->hub));
+  line.value("--gguf",
+             "FILE",
+             "Output file for llama.cpp and programs that stand on it, in place of --hf. It must "
+             "not exist yet.",
+             text(flags->gguf));
   line.toggle("--body",
               "Leaves out the heads, of pre-training or of a task: the folder of a BertModel or "
               "MegatronBertModel.",
@@ -197,9 +243,11 @@ void add_export(command_line& to) {
   line.value(
       {.name = "--dtype",
        .type = "NAME",
-       .help = "Type of the weights. float32: the optimizer's, to the bit. bfloat16 or float16: "
-               "rounded."},
-      one_of(flags->type, {"float32", "bfloat16", "float16"}));
+       .help
+       = "Type of the weights. float32: the optimizer's, to the bit. bfloat16 or float16: "
+         "rounded. With --gguf also q8_0 (8.5 bits a weight), q4_k and q4_0 (4.5 bits), for the "
+         "matrices."},
+      one_of(flags->type, {"float32", "bfloat16", "float16", "q8_0", "q4_k", "q4_0"}));
   line.value({.name = "--shard-size",
               .type = "GB",
               .unit = "GB",
@@ -214,11 +262,14 @@ void add_export(command_line& to) {
       "Writes a GPT-2, Llama, Mistral, Mixtral, Qwen, OLMoE, DeepSeek, BERT, MegatronBERT or T5, "
       "whichever computes the same function. Refuses other models with the reason.");
   line.note("Example: troupe checkpoint export runs/a/checkpoints --hf my-model");
+  line.note(
+      "Example: troupe checkpoint export runs/a/checkpoints --gguf my-model.gguf --dtype q8_0");
   line.runs([flags] { return export_to_hub(*flags); });
 }
 
 void add_import(command_line& to) {
-  auto& line = to.command("import", "makes a checkpoint from a folder written by transformers.");
+  auto& line = to.command(
+      "import", "makes a checkpoint from a folder written by transformers, or a GGUF file.");
   const auto flags = std::make_shared<import_flags>();
   line.value(
       "--hf",
@@ -228,6 +279,11 @@ void add_import(command_line& to) {
       "ORG/NAME@REVISION, which is "
       "downloaded.",
       text(flags->hub));
+  line.value("--gguf",
+             "FILE",
+             "Input file of llama.cpp, in place of --hf: a GPT-2, Llama, Mistral, Mixtral, Qwen or "
+             "OLMoE. Quantised weights become floats.",
+             text(flags->gguf));
   line.value(
       "--save",
       "DIR",

@@ -1,5 +1,6 @@
 #include "actors/command/hub_models.hpp"
 
+#include "runtime/checkpoint/gguf_model.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/terminal_text.hpp"
 #include "runtime/hub/hub_name.hpp"
@@ -15,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array file_extensions
-    = {".json", ".model", ".txt", ".tiktoken", ".jinja", ".safetensors"};
+    = {".json", ".model", ".txt", ".tiktoken", ".jinja", ".safetensors", ".gguf"};
 
 bool exists_here(const fs::path& path) {
   std::error_code failure;
@@ -33,9 +34,17 @@ bool names_hub_model(const fs::path& said) {
          && std::ranges::find(file_extensions, said.extension()) == file_extensions.end();
 }
 
+void take_gguf(fs::path& said) {
+  if (runtime::is_gguf_file(said))
+    said = runtime::folder_of_gguf(said, runtime::hub_service_from_process().cache);
+}
+
 fs::path hub_or_local_folder(const char* flag, const fs::path& said, runtime::hub_files files) {
-  if (exists_here(said))
-    return said;
+  if (exists_here(said)) {
+    auto out = said;
+    take_gguf(out);
+    return out;
+  }
   if (names_hub_model(said))
     return runtime::hub_folder(*runtime::parse_hub_name(said.string()),
                                files,
@@ -49,8 +58,9 @@ fs::path hub_or_local_folder(const char* flag, const fs::path& said, runtime::hu
         said.string(),
         said.begin()->string());
   throw runtime::input_error(
-      "{} '{}': there is no such folder; name a folder, or a model of the Hugging Face Hub as "
-      "ORG/NAME or ORG/NAME@REVISION",
+      "{} '{}': there is no such folder; name a folder, a GGUF file, or a model of the Hugging "
+      "Face "
+      "Hub as ORG/NAME or ORG/NAME@REVISION",
       flag,
       said.string());
 }

@@ -14,11 +14,15 @@ namespace troupe::command {
 /// or NAME ends like a file.
 bool names_hub_model(const std::filesystem::path& said);
 
-/// The folder that a flag names: an existing path, or the downloaded files of a model of the Hub.
+/// The folder that a flag names: an existing path, the folder that stands for a GGUF file, or the
+/// downloaded files of a model of the Hub.
 /// Tells of downloads on standard error. Throws input_error if there is neither.
 std::filesystem::path hub_or_local_folder(const char* flag,
                                           const std::filesystem::path& said,
                                           runtime::hub_files files);
+
+/// Replaces a GGUF file by the folder that stands for it; other paths stay.
+void take_gguf(std::filesystem::path& said);
 
 /// True if these flags name a tokenizer of the Hub.
 bool names_hub_model(const tokenizer_flags& flags);

@@ -13,7 +13,7 @@ void declare(command_line& line, model_flags& to) {
   line.value("--load",
              "DIR",
              "The --save folder of a training run (its latest checkpoint), one checkpoint in it, "
-             "a Hugging Face model folder, or a model of the Hub as ORG/NAME or "
+             "a Hugging Face model folder, a GGUF file, or a model of the Hub as ORG/NAME or "
              "ORG/NAME@REVISION, which is downloaded.",
              text(to.load));
   line.value("--tokenizer",
@@ -40,6 +40,7 @@ void declare(command_line& line, model_flags& to) {
 void find_hub_models(model_flags& flags) {
   if (names_hub_model(flags.load))
     flags.load = hub_or_local_folder("--load", flags.load, runtime::hub_files::model);
+  take_gguf(flags.load);
   if (!flags.tokenizer.empty())
     flags.tokenizer
         = hub_or_local_folder("--tokenizer", flags.tokenizer, runtime::hub_files::tokenizer);

@@ -275,6 +275,9 @@ std::filesystem::path find_hub_models(training_flags& flags) {
 void recognise_folders(training_flags& flags) {
   auto& load = flags.job.checkpoints.load;
   auto& hub = flags.job.checkpoints.load_hub;
+  for (auto* const named :
+       {&load, &hub, &flags.job.checkpoints.pretrained, &flags.tokenizer.folder})
+    take_gguf(*named);
   if (hub.empty() && !load.empty() && runtime::is_hub_folder(load))
     hub = std::exchange(load, {});
   auto& pretrained = flags.job.checkpoints.pretrained;

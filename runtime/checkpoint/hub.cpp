@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/hub.hpp"
 
+#include "runtime/checkpoint/gguf_model.hpp"
 #include "runtime/checkpoint/manifest.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_reader.hpp"
@@ -35,14 +36,13 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
   return out;
 }
 
-void transpose(const safetensors_file& file,
-               const stored_tensor& from,
+void transpose(const std::function<void(std::int64_t, std::span<float>)>& read,
                const hub_rows& rows,
                std::int64_t columns,
                float* out) {
   std::vector<float> line(std::size_t(rows.count));
   for (std::int64_t c = 0; c < columns; ++c) {
-    file.read(from, c * rows.of + rows.first, line);
+    read(c * rows.of + rows.first, line);
     for (std::int64_t r = 0; r < rows.count; ++r)
       out[r * columns + c] = line[std::size_t(r)];
   }
@@ -121,11 +121,11 @@ void hub_model::read(std::string_view name, const box& part, std::span<float> ou
 
 void hub_model::read_rows(const hub_recipe& of, const hub_rows& rows, std::span<float> out) const {
   const auto columns = row_size(of.extents);
-  const auto& [file, tensor] = sources_.find(rows.source)->second;
+  const auto& source = sources_.find(rows.source)->second;
   if (of.transposed)
-    transpose(*file, *tensor, rows, columns, out.data());
+    transpose(source.read, rows, columns, out.data());
   else
-    file->read(*tensor, rows.first * columns, out);
+    source.read(rows.first * columns, out);
 }
 
 void hub_model::open(const fs::path& dir) {
@@ -138,6 +138,8 @@ void hub_model::open(const fs::path& dir) {
     index = read_index(dir / index_file);
     for (const auto& entry : index)
       names.insert(entry.second);
+  } else if (fs::exists(dir / gguf_weights, ignored)) {
+    gguf_ = std::make_unique<gguf_file>(dir / gguf_weights);
   } else {
     throw input_error("'{}' has neither {} nor {}; only models saved as safetensors are read",
                       dir.string(),
@@ -153,7 +155,17 @@ void hub_model::open(const fs::path& dir) {
             "'{}' has tensor '{}', but the index does not list it there; get both again",
             (dir / name).string(),
             x.name);
-      sources_.emplace(x.name, tensor_location{files_.back().get(), &x});
+      const auto* const file = files_.back().get();
+      tensor_source source{.file = &file->path(),
+                           .type = to_string(x.type),
+                           .extents = x.extents,
+                           .bytes = file->bytes(x),
+                           .read = {}};
+      if (is_readable_as_f32(x.type))
+        source.read = [file, tensor = &x](std::int64_t first, std::span<float> out) {
+          file->read(*tensor, first, out);
+        };
+      sources_.emplace(x.name, std::move(source));
     }
   }
 }
@@ -163,6 +175,9 @@ void hub_model::check_size(const fs::path& dir) const {
   std::size_t bytes = 0;
   for (const auto& file : files_)
     bytes += file->bytes().size();
+  if (gguf_)  // has fewer bytes than elements
+    for (const auto& x : gguf_->tensors())
+      bytes += std::size_t(x.extents.size());
   if (std::uint64_t(parameter_count(config_)) > bytes)
     throw input_error(
         "'{}': config.json describes {} parameters, but the files have only {} bytes; "
@@ -182,15 +197,15 @@ void hub_model::check_sources(const fs::path& dir) const {
             "or of another model",
             dir.string(),
             rows.source);
-      const auto& x = *found->second.tensor;
+      const auto& x = found->second;
       const auto expected = source_extents(recipe, rows);
-      if (x.extents != expected || !is_readable_as_f32(x.type))
+      if (x.extents != expected || !x.read)
         throw input_error(
             "'{}': tensor '{}' is {} {}, but by config.json it should be {} of F32, "
             "F16 or BF16",
-            found->second.file->path().string(),
-            x.name,
-            to_string(x.type),
+            x.file->string(),
+            rows.source,
+            x.type,
             to_string(x.extents),
             to_string(expected));
     }
@@ -229,12 +244,12 @@ void hub_model::check_unread(const fs::path& dir) const {
 
 void hub_model::check_copy(const std::string& name, const std::string& original) const {
   const auto &copy = sources_.find(name)->second, &of = sources_.find(original)->second;
-  const auto a = copy.file->bytes(*copy.tensor), b = of.file->bytes(*of.tensor);
+  const auto a = copy.bytes, b = of.bytes;
   if (a.size() != b.size() || !std::equal(a.begin(), a.end(), b.begin()))
     throw input_error(
         "'{}': '{}' differs from the word embedding, although config.json "
         "ties them; set tie_word_embeddings to false",
-        copy.file->path().string(),
+        copy.file->string(),
         name);
 }
 
@@ -243,8 +258,11 @@ hub_model read_hub_model(const fs::path& dir) {
   out.config_ = hub_config(read_hub_config(dir), "'" + (dir / "config.json").string() + "'");
   out.open(dir);
   out.check_size(dir);
-  out.recipes_ = out.translation().recipes(
-      out.config_, [&out](std::string_view name) { return out.sources_.contains(name); });
+  out.recipes_ = out.translation().recipes(out.config_, [&out](std::string_view name) {
+    return out.gguf_ || out.sources_.contains(name);
+  });
+  if (out.gguf_)
+    out.place_gguf(dir);
   out.check_sources(dir);
   out.check_unread(dir);
   return out;

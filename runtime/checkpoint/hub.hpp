@@ -1,4 +1,5 @@
-// Imports models of the Hugging Face Hub: a folder with config.json and safetensors files.
+// Imports models of the Hugging Face Hub: a folder with config.json and safetensors files, or one
+// that stands for a GGUF file (gguf_model.hpp).
 //
 // Each family reads its own configurations and names (runtime/family/hub_translation.hpp);
 // hub_export.hpp writes them. Throws input_error for a setting that changes the model's function
@@ -6,6 +7,7 @@
 
 #pragma once
 
+#include "runtime/checkpoint/gguf.hpp"
 #include "runtime/checkpoint/safetensors.hpp"
 #include "runtime/family/hub_translation.hpp"
 
@@ -47,11 +49,16 @@ class hub_model {
 
  private:
   friend hub_model read_hub_model(const std::filesystem::path& dir);
-  struct tensor_location {
-    const safetensors_file* file;
-    const stored_tensor* tensor;
+  struct tensor_source {
+    const std::filesystem::path* file;
+    std::string_view type;
+    shape extents;
+    std::span<const std::byte> bytes;
+    /// Elements from `first` on, row-major; empty for a type that floats do not represent.
+    std::function<void(std::int64_t first, std::span<float> out)> read;
   };
   void open(const std::filesystem::path& dir);
+  void place_gguf(const std::filesystem::path& dir);
   void check_size(const std::filesystem::path& dir) const;
   void check_sources(const std::filesystem::path& dir) const;
   void check_unread(const std::filesystem::path& dir) const;
@@ -64,7 +71,8 @@ class hub_model {
   model_description config_;
   std::vector<hub_recipe> recipes_;
   std::vector<std::unique_ptr<safetensors_file>> files_;
-  std::map<std::string, tensor_location, std::less<>> sources_;  // by name in the files
+  std::unique_ptr<gguf_file> gguf_;                            // in place of files_
+  std::map<std::string, tensor_source, std::less<>> sources_;  // by name of the Hub
 };
 
 /// True if `dir` is a Hugging Face model folder: it has a config.json and no Troupe checkpoint.
@@ -74,8 +82,8 @@ bool is_hub_folder(const std::filesystem::path& dir);
 std::string read_hub_config(const std::filesystem::path& dir);
 
 /// Opens `dir`: config.json with model.safetensors, or with model.safetensors.index.json and the
-/// files it lists. Throws input_error with the name of a tensor that is missing or has other
-/// extents.
+/// files it lists, or with model.gguf. Throws input_error with the name of a tensor that is missing
+/// or has other extents.
 hub_model read_hub_model(const std::filesystem::path& dir);
 
 /// The first check of save_hub_model, for callers that write their own files before it, under the

@@ -73,29 +73,6 @@ box box_of(const hub_piece& x) {
   return {{x.first / rows, x.first % rows, 0}, {1, x.count, columns}};
 }
 
-std::vector<float> assembled(const hub_tensor& x, const hub_export& what, const hub_source& read) {
-  std::vector<float> out(std::size_t(x.extents.size()));
-  std::vector<float> rows;
-  const auto& translation = translation_of(what.model);
-  for (const auto& piece : x.pieces) {
-    const auto columns = row_size(piece.extents);
-    rows.resize(std::size_t(piece.count * columns));
-    read(piece.parameter, box_of(piece), rows);
-    if (const auto offset = translation.offset(what.model, piece.parameter); offset != 0)
-      for (auto& gain : rows)
-        gain += offset;
-    if (!x.transposed) {
-      std::copy(rows.begin(), rows.end(), out.begin() + piece.at * columns);
-      continue;
-    }
-    const auto width = x.extents[1];
-    for (std::int64_t r = 0; r < piece.count; ++r)
-      for (std::int64_t c = 0; c < columns; ++c)
-        out[std::size_t(c * width + piece.at + r)] = rows[std::size_t(r * columns + c)];
-  }
-  return out;
-}
-
 template <class T>
 std::vector<std::byte> rounded_bytes(const std::vector<float>& from, const std::string& name) {
   std::vector<std::byte> out(from.size() * sizeof(T));
@@ -197,6 +174,29 @@ void write_index(const fs::path& path,
 }
 
 }  // namespace
+
+std::vector<float> assembled(const hub_tensor& x, const hub_export& what, const hub_source& read) {
+  std::vector<float> out(std::size_t(x.extents.size()));
+  std::vector<float> rows;
+  const auto& translation = translation_of(what.model);
+  for (const auto& piece : x.pieces) {
+    const auto columns = row_size(piece.extents);
+    rows.resize(std::size_t(piece.count * columns));
+    read(piece.parameter, box_of(piece), rows);
+    if (const auto offset = translation.offset(what.model, piece.parameter); offset != 0)
+      for (auto& gain : rows)
+        gain += offset;
+    if (!x.transposed) {
+      std::copy(rows.begin(), rows.end(), out.begin() + piece.at * columns);
+      continue;
+    }
+    const auto width = x.extents[1];
+    for (std::int64_t r = 0; r < piece.count; ++r)
+      for (std::int64_t c = 0; c < columns; ++c)
+        out[std::size_t(c * width + piece.at + r)] = rows[std::size_t(r * columns + c)];
+  }
+  return out;
+}
 
 std::vector<hub_tensor> hub_tensors(const model_description& model, hub_parts parts) {
   const auto& translation = translation_of(model);

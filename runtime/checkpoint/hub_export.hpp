@@ -57,6 +57,11 @@ std::string hub_config_json(const model_description& model,
 using hub_source
     = std::function<void(const std::string& parameter, const box& part, std::span<float> to)>;
 
+struct hub_export;
+
+/// Elements of a Hub tensor, with the family's offset of gains.
+std::vector<float> assembled(const hub_tensor& x, const hub_export& what, const hub_source& read);
+
 struct hub_export {
   model_description model;
   std::optional<std::int32_t> end_of_document;
@@ -71,6 +76,9 @@ struct hub_export {
   hub_origin origin = {};                      ///< used if it describes the model
   std::optional<std::int32_t> added_end = {};  ///< stop id to add to the origin's
 };
+
+/// The tokenizer.json that is equal to a byte-level BPE's two files. Throws as write_hub_tokenizer.
+std::string hub_tokenizer_json(const hub_export& what);
 
 /// Copies vocab.json and merges.txt, and writes an equal tokenizer.json, which transformers reads
 /// for every model, and a tokenizer_config.json. Throws input_error if the files are not a

@@ -33,10 +33,8 @@ ordered_json byte_level(const char* which) {
 
 }  // namespace
 
-void write_hub_tokenizer(const std::filesystem::path& dir, const hub_export& what) {
+std::string hub_tokenizer_json(const hub_export& what) {
   const auto vocabulary = read_text(what.vocab_file), merges = read_text(what.merge_file);
-  write_text(dir / "vocab.json", vocabulary);
-  write_text(dir / "merges.txt", merges);
   ordered_json out = {{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}};
   out["added_tokens"] = ordered_json::array();
   if (what.end_of_document)
@@ -59,7 +57,13 @@ void write_hub_tokenizer(const std::filesystem::path& dir, const hub_export& wha
                   {"byte_fallback", false},
                   {"vocab", parse_json(vocabulary, "'" + what.vocab_file.string() + "'")},
                   {"merges", merges_of(merges)}};
-  write_text(dir / "tokenizer.json", json_text(out) + "\n");
+  return json_text(out) + "\n";
+}
+
+void write_hub_tokenizer(const std::filesystem::path& dir, const hub_export& what) {
+  write_text(dir / "vocab.json", read_text(what.vocab_file));
+  write_text(dir / "merges.txt", read_text(what.merge_file));
+  write_text(dir / "tokenizer.json", hub_tokenizer_json(what));
   ordered_json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                          {"clean_up_tokenization_spaces", false},
                          {"model_max_length", what.model.family().hub()->longest(what.model)}};

@@ -4,6 +4,7 @@
 #include "runtime/core/json_reader.hpp"
 #include "runtime/family/bert/bert.hpp"
 #include "runtime/family/gpt/gpt.hpp"
+#include "runtime/family/hub_translation.hpp"
 #include "runtime/family/t5/t5.hpp"
 
 #include <algorithm>
@@ -66,6 +67,23 @@ model_description hub_config(std::string_view config_json, const std::string& wh
     if (const auto* const hub = family->hub(); hub != nullptr && hub->reads(type))
       return hub->model_of(config_json, where);
   return default_family().hub()->model_of(config_json, where);  // refuses the type
+}
+
+const hub_translation& gguf_translation(std::string_view architecture, const std::string& where) {
+  std::vector<std::string_view> all;
+  for (const auto* family : registry())
+    if (const auto* const hub = family->hub(); hub != nullptr) {
+      const auto read = hub->gguf_architectures();
+      if (std::ranges::find(read, architecture) != read.end())
+        return *hub;
+      all.insert(all.end(), read.begin(), read.end());
+    }
+  throw input_error(
+      "{}: its general.architecture is {}, which is not supported ({} are); convert the model to a "
+      "folder of Hugging Face",
+      where,
+      shown(nlohmann::json(architecture)),
+      fmt::join(all, ", "));
 }
 
 }  // namespace troupe::runtime

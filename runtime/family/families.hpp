@@ -27,4 +27,8 @@ void add_family(const model_family& family);
 /// The model of a config.json of the Hugging Face Hub. Throws input_error, beginning with `where`.
 model_description hub_config(std::string_view config_json, const std::string& where);
 
+/// The translation of the family that reads GGUF files of this architecture. Throws input_error,
+/// beginning with `where`, for an unknown one, with those that are known.
+const hub_translation& gguf_translation(std::string_view architecture, const std::string& where);
+
 }  // namespace troupe::runtime

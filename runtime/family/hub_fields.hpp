@@ -123,6 +123,16 @@ class hub_rules {
           broken_);
   }
 
+  /// The same for a GGUF file of this architecture.
+  void require_gguf(const std::string& architecture) const {
+    if (!broken_.empty())
+      throw input_error(
+          "no GGUF file has the model's function. It is written as '{}', which llama.cpp computes "
+          "with:{}\nExport it as a folder of Hugging Face",
+          architecture,
+          broken_);
+  }
+
  private:
   std::string broken_;
 };

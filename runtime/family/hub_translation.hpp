@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "runtime/family/gguf_translation.hpp"
 #include "runtime/family/model_description.hpp"
 #include "runtime/tensor/shape.hpp"
 
@@ -85,6 +86,14 @@ class hub_translation {
   /// parameters may differ. `there` is a result of model_of.
   virtual bool is_same_function(const model_description& there,
                                 const model_description& here) const = 0;
+
+  /// The "general.architecture" of GGUF files that the family reads.
+  virtual std::vector<std::string_view> gguf_architectures() const { return {}; }
+  /// The config.json of a GGUF file of these. Throws input_error for metadata that change the
+  /// model's function and that the family lacks.
+  virtual std::string gguf_config(const gguf_outline& /*in*/) const { return ""; }
+  /// Throws input_error with the reason if no GGUF file has the same function.
+  virtual gguf_plan gguf_of(const model_description& model) const;
 
   /// "model_max_length" of the tokenizer.
   virtual std::int64_t longest(const model_description& model) const { return model.sequence(); }

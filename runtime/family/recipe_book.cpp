@@ -1,5 +1,7 @@
 #include "runtime/family/recipe_book.hpp"
 
+#include "runtime/core/error.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/model/counts.hpp"
 
 #include <fmt/format.h>
@@ -23,6 +25,12 @@ hub_recipe recipe_of(const parameter_spec& x, const hub_name& by, std::int64_t l
 }
 
 }  // namespace
+
+gguf_plan hub_translation::gguf_of(const model_description& model) const {
+  throw input_error(
+      "GGUF files of the family '{}' are not written: export the model as a folder of Hugging Face",
+      model.family().name());
+}
 
 std::vector<hub_recipe> recipes_by_name(const model_spec& model,
                                         const std::vector<hub_name>& names) {

@@ -5,6 +5,7 @@
 
 import fcntl
 import json
+import os
 import struct
 import sys
 
@@ -85,6 +86,36 @@ def check_export(folder):
               back, "--finetune", "--max-position-embeddings", 16)
         refuses("not empty", "checkpoint", "export", save, "--hf", hub)
         refuses("has checkpoints already", "checkpoint", "import", "--hf", hub, "--save", back)
+
+
+def check_gguf(folder):
+    """A GGUF file of a model serves as its checkpoint does."""
+    os.environ["HF_HUB_CACHE"] = str(folder / "cache")
+    for name, shape in [("gpt2", []), ("llama", LLAMA)]:
+        save, file, back = trained(folder, *shape), folder / f"{name}.gguf", folder / f"{name}_back"
+        said = works("checkpoint", "export", save, "--gguf", file)
+        if f"wrote '{file}'" not in said or "with its tokenizer" not in said:
+            raise wrong(f"export prints: {said}")
+        generate = ["generate", "--prompt", "The actor", "--tokens", 12, "--temperature", 0.9, "--load"]
+        expect(works(*generate, file), works(*generate, save), "text of the file and of its checkpoint")
+        if "parameters" not in works("checkpoint", "import", "--gguf", file, "--save", back):
+            raise wrong("import prints nothing about parameters")
+        again = folder / f"{name}_again.gguf"
+        works("checkpoint", "export", back, "--gguf", again)
+        works(*generate, again)
+        works("train", "gpt", *SMALL[6:], "--load-hf", file, "--data-path", folder / "d_text_document", "--split",
+              "100,0,0", "--eval-iters", 0)
+        refuses("exists; name a new file", "checkpoint", "export", save, "--gguf", file)
+        small = folder / f"{name}_q8_0.gguf"
+        works("checkpoint", "export", save, "--gguf", small, "--dtype", "q8_0")
+        works(*generate, small)
+        if small.stat().st_size >= file.stat().st_size:
+            raise wrong("a quantised file is not smaller")
+    refuses("exclude each other", "checkpoint", "export", save, "--gguf", folder / "x.gguf", "--hf", folder / "x")
+    refuses("type of GGUF files", "checkpoint", "export", save, "--hf", folder / "x", "--dtype", "q8_0")
+    refuses("begins with GGUF", "checkpoint", "import", "--gguf", folder / "text.txt", "--save", folder / "y")
+    file.write_bytes(file.read_bytes()[:500])
+    refuses("cut off or damaged", "generate", "--load", file, "--prompt", "The")
 
 
 def check_special_tokens(folder):

@@ -1,6 +1,7 @@
 #include "runtime/family/gpt/gpt_hub.hpp"
 
 #include "runtime/core/number_range.hpp"
+#include "runtime/family/gpt/gpt_gguf.hpp"
 #include "runtime/family/hub_contradictions.hpp"
 
 namespace troupe::runtime {
@@ -63,6 +64,18 @@ class gpt_translation final : public hub_translation {
     if (x.has_experts() && x.experts.layers == "1")
       here_too.ffn = x.ffn;  // no layer has it
     return differ_in_training(x, here_too, &gpt_config::vocabulary, &gpt_config::gain_offset);
+  }
+
+  std::vector<std::string_view> gguf_architectures() const override {
+    std::vector<std::string_view> out;
+    for (const auto& x : gguf_kinds)
+      if (out.empty() || out.back() != x.architecture)
+        out.push_back(x.architecture);
+    return out;
+  }
+  std::string gguf_config(const gguf_outline& in) const override { return gpt_config_of_gguf(in); }
+  gguf_plan gguf_of(const model_description& model) const override {
+    return gguf_of_gpt(model.as<gpt_config>(), config_json(model));
   }
 
   std::int64_t longest(const model_description& model) const override {

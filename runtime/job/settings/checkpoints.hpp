@@ -50,12 +50,12 @@ struct checkpoint_settings {
         row("load_hub", &x::load_hub)
             .own_flag({.name = "--load-hf",
                        .type = "DIR",
-                       .help
-                       = "Starts from a Hugging Face folder (config.json, model.safetensors) "
-                         "with a model of this family, such as a GPT-2, Llama, BERT or T5, "
-                         "or downloads one of the Hub: ORG/NAME or ORG/NAME@REVISION. Shape and "
-                         "tokenizer come from there. Flags of this section or the next may repeat "
-                         "the shape, not change it; dropout and tokenizer may be changed."}),
+                       .help = "Starts from a Hugging Face folder (config.json, model.safetensors) "
+                               "with a model of this family, such as a GPT-2, Llama, BERT or T5, "
+                               "or from a GGUF file, or downloads one of the Hub: ORG/NAME or "
+                               "ORG/NAME@REVISION. Shape and tokenizer come from there. Flags of "
+                               "this section or the next may repeat "
+                               "the shape, not change it; dropout and tokenizer may be changed."}),
         row("pretrained", &x::pretrained)
             .later()
             .flag({.name = "--pretrained-checkpoint",
