@@ -396,7 +396,7 @@ class other_hosts final : public launch_sites {
       return has_answered(number);
     }
     for (const auto& one : x.running)  // other processes have their places
-      path_->send(self_, it.node, messages::kill_node{messages::no_request, one.who});
+      path_->send(self_, it.node, messages::kill_stray(one.who));
     for (const auto& order : std::exchange(it.waiting, {}))
       path_->send(self_, it.node, order);
     if (it.is_looked_for)
@@ -445,7 +445,7 @@ class other_hosts final : public launch_sites {
       for (const auto& it : x.running)
         if (const auto& in = all[std::size_t(it.who.process)];
             in.who != it.who || in.agent != int(&x - hosts_.data()))
-          path_->send(self_, x.node, messages::kill_node{messages::no_request, it.who});
+          path_->send(self_, x.node, messages::kill_stray(it.who));
   }
 
   messages::launcher_actor::pointer self_;

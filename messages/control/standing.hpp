@@ -67,13 +67,15 @@ struct start_node {
   process_name who = {};
 };
 
-/// Number of a request without an awaited answer: the largest that an agent can read.
-inline constexpr auto no_request = std::uint64_t(std::numeric_limits<std::int64_t>::max());
-
 struct kill_node {
   std::uint64_t request = 0;
   process_name who = {};
 };
+/// Kills a process that has no place. No launcher uses its number, and the answer is ignored: it
+/// counts down from the largest that an agent can read, so that each place has its own.
+inline kill_node kill_stray(const process_name& who) {
+  return {std::uint64_t(std::numeric_limits<std::int64_t>::max() - who.process), who};
+}
 
 struct kill_agent {
   int host = 0;

@@ -285,7 +285,7 @@ TEST_CASE("a successor finds the living processes of the launcher before it", "[
   CHECK(runtime::find_rendezvous(it.folder)
         == runtime::rendezvous_place{.incarnation = 2, .address = "127.0.0.1", .port = 2});
   CHECK(runtime::is_running({pid_t(before.pid), before.start_time}));
-  next.self->send(it.node, messages::kill_node{messages::no_request, before.who});
+  next.self->send(it.node, messages::kill_stray(before.who));
   bool died = false;
   for (int n = 0; n < 2; ++n)
     died = died
