@@ -1,5 +1,6 @@
 #include "actors/process/launch_sites.hpp"
 
+#include "runtime/process/host_parts.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/process/run_folder.hpp"
 
@@ -80,32 +81,22 @@ class this_host final : public launch_sites {
   }
 
   // The agent knows the processes that it started. The run's folder knows each process that has
-  // stood, also when the agent is new.
+  // stood, and the kernel those that run, also when the agent is new.
   void take_over() {
     std::map<int, filled_place> all;
-    std::vector<runtime::process_started> running;
-    const auto at = [&all](int process) -> filled_place& {
-      auto& x = all[process];
-      x.who.process = process;
-      return x;
+    const auto note = [&all](const std::string& name, std::uint64_t incarnation, std::int64_t pid) {
+      const messages::process_name who{process_of(name), std::uint32_t(incarnation)};
+      if (who.process >= 0 && who.incarnation >= all[who.process].who.incarnation)
+        all[who.process] = {.who = who, .pid = pid};
     };
-    for (const auto& one : runtime::seen_processes(folder_, [](const std::string&) {})) {
-      const int process = process_of(one.entry.name);
-      if (process < 0)
-        continue;
-      at(process).who.incarnation = std::uint32_t(one.entry.incarnation);
-      if (one.runs.value_or(false))
-        running.push_back(
-            {.name = one.entry.name, .which = one.entry.incarnation, .process = one.entry.process});
-    }
-    for (const auto& one : agent_.take_over(running)) {
-      const int process = process_of(one.name);
-      if (process < 0)
-        continue;
-      auto& x = at(process);
-      x.who.incarnation = std::max(x.who.incarnation, std::uint32_t(one.which));
-      x.pid = one.ended ? 0 : one.process.pid;
-    }
+    for (const auto& one : runtime::seen_processes(folder_, [](const std::string&) {}))
+      note(one.entry.name, one.entry.incarnation, 0);
+    std::vector<runtime::process_started> running;
+    for (const auto& one : runtime::parts_of_host(settings_.run))
+      if (process_of(one.name) >= 0)
+        running.push_back({.name = one.name, .which = one.incarnation, .process = one.process});
+    for (const auto& one : agent_.take_over(running))
+      note(one.name, one.which, one.ended ? 0 : one.process.pid);
     for (auto& [process, x] : all)
       filled_.push_back(x);
   }
