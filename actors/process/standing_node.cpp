@@ -53,22 +53,6 @@ void standing_node_state::receive(const messages::start_node& x) {
   if (!is_from_launcher() || ending_)
     return;
   const auto name = agent_name_of(x.who.process);
-  starting_[name] = x;
-  if (is_being_killed(name))
-    behind_.insert(name);
-  else
-    ask_to_start(name);
-}
-
-bool standing_node_state::is_being_killed(const std::string& name) const {
-  const auto runs = agent_->running().find(name);
-  const auto killed = killed_.find(name);
-  return runs != agent_->running().end() && killed != killed_.end()
-         && killed->second == runs->second.which;
-}
-
-void standing_node_state::ask_to_start(const std::string& name) {
-  const auto x = starting_.at(name);
   std::string failure;
   try {
     if (std::ranges::find(job_->places, x.who.process) == job_->places.end())
@@ -80,32 +64,19 @@ void standing_node_state::ask_to_start(const std::string& name) {
         .command = settings_.node({x.who.process, x.who.incarnation, job_->address, job_->port}),
         .environment = {},
         .output = runtime::run_folder::open(settings_.run).log_of(name)});
+    starting_[name] = x.request;
     return;
   } catch (const runtime::error& of_agent) {
     failure = of_agent.what();
   }
-  starting_.erase(name);
   tell(runtime::agent_answer(runtime::request_refused{x.request, std::move(failure)}));
-}
-
-// A launcher that takes over kills older incarnations and starts the next ones at once.
-void standing_node_state::start_those_behind() {
-  if (ending_)
-    return;
-  for (const auto& name : std::exchange(behind_, {}))
-    if (is_being_killed(name))
-      behind_.insert(name);
-    else
-      ask_to_start(name);
 }
 
 void standing_node_state::receive(const messages::kill_node& x) {
   if (!is_from_launcher() || !agent_->is_there())
     return;
-  const runtime::signal_process what{
-      x.request, agent_name_of(x.who.process), x.who.incarnation, SIGKILL};
-  killed_[what.name] = what.which;
-  agent_->ask(what);
+  agent_->ask(
+      runtime::signal_process{x.request, agent_name_of(x.who.process), x.who.incarnation, SIGKILL});
 }
 
 void standing_node_state::receive(const messages::kill_agent&) {
@@ -139,12 +110,10 @@ void standing_node_state::receive(const messages::agent_told& x) {
   }
   if (heard.lost) {
     starting_.clear();
-    behind_.clear();
     if (ending_)
       return be_free();
     tell(x);
   }
-  start_those_behind();
   tell_who_runs();
 }
 
@@ -154,11 +123,9 @@ void standing_node_state::tell(const runtime::agent_answer& x) {
 
 void standing_node_state::note(const runtime::agent_answer& x) {
   if (const auto* const started = std::get_if<runtime::process_started>(&x)) {
-    killed_.erase(started->name);
     starting_.erase(started->name);
   } else if (const auto* const refused = std::get_if<runtime::request_refused>(&x)) {
-    std::erase_if(starting_,
-                  [&](const auto& one) { return one.second.request == refused->request; });
+    std::erase_if(starting_, [&](const auto& one) { return one.second == refused->request; });
   }
 }
 
