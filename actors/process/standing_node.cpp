@@ -2,6 +2,7 @@
 
 #include "actors/process/control_plane.hpp"
 #include "actors/support/guard.hpp"
+#include "actors/support/outside_sender.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
@@ -32,16 +33,11 @@ std::chrono::milliseconds standing_node_state::patience() const {
 void standing_node_state::start(standing_node_settings settings) {
   settings_ = std::move(settings);
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
-  agent_ = std::make_unique<agent_link>(
-      settings_.agent,
-      settings_.run,
-      patience(),
-      [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
-       path = path_](messages::agent_told x) {
-        if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
-          path->send_from_outside(caf::actor_cast<messages::standing_node_actor>(alive),
-                                  std::move(x));
-      });
+  agent_
+      = std::make_unique<agent_link>(settings_.agent,
+                                     settings_.run,
+                                     patience(),
+                                     outside_sender(messages::standing_node_actor(self_), path_));
 }
 
 void standing_node_state::tell(messages::agent_told x) {
@@ -172,10 +168,8 @@ int run_standing_node(const standing_node_settings& settings,
   const auto port = publish(node, settings.address, settings.port);
   runtime::log_info(
       "{}{}:{}, {}", node_listens_at, settings.address, port, runtime::version_text());
-  started([weak = caf::actor_cast<caf::weak_actor_ptr>(node)] {
-    if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
-      message_path().send_from_outside(caf::actor_cast<messages::standing_node_actor>(alive),
-                                       messages::shut_down{});
+  started([tell = outside_sender(node, std::make_shared<message_path>())] {
+    tell(messages::shut_down{});
   });
   int code = 0;
   (*self)->receive([&](const caf::down_msg& x) {
