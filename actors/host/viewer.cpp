@@ -1,6 +1,6 @@
 #include "actors/host/viewer.hpp"
 
-#include "actors/support/message_path.hpp"
+#include "actors/support/outside_sender.hpp"
 
 #include <utility>
 
@@ -10,10 +10,8 @@ namespace {
 
 template <class Handle>
 drain_request ask_by(const Handle& who, std::shared_ptr<const message_path> by) {
-  return [weak = caf::actor_cast<caf::weak_actor_ptr>(who),
-          path = std::move(by)](const std::string& why) {
-    if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
-      path->send_from_outside(caf::actor_cast<Handle>(alive), messages::drain{why});
+  return [tell = outside_sender(who, std::move(by))](const std::string& why) {
+    tell(messages::drain{why});
   };
 }
 

@@ -3,6 +3,7 @@
 #include "actors/host/neighbours.hpp"
 #include "actors/host/sampling.hpp"
 #include "actors/support/guard.hpp"
+#include "actors/support/outside_sender.hpp"
 #include "runtime/core/log.hpp"
 
 #include <caf/actor_system.hpp>
@@ -49,23 +50,14 @@ void node_state::start(std::shared_ptr<const node_context> context,
   });
   held_->services(services_);
   context_->held->set(held_);
-  context_->living->on_leave(
-      this,
-      [weak = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()), path = context_->messages] {
-        if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
-          path->send_from_outside(caf::actor_cast<messages::node_actor>(alive),
-                                  messages::look_again{});
-      });
+  const outside_sender tell(messages::node_actor(self_), context_->messages);
+  context_->living->on_leave(this, [tell] { tell(messages::look_again{}); });
   if (context_->neighbours)
-    context_->neighbours->when_broken([weak = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
-                                       path = context_->messages](const broken_connection& x) {
-      if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
-        path->send_from_outside(
-            caf::actor_cast<messages::node_actor>(alive),
-            messages::suspected{
-                .generation = x.generation,
-                .who = x.is_control ? name_of_control_connection(x.to) : name_of_connection(x.to),
-                .why = x.why});
+    context_->neighbours->when_broken([tell](const broken_connection& x) {
+      tell(messages::suspected{
+          .generation = x.generation,
+          .who = x.is_control ? name_of_control_connection(x.to) : name_of_connection(x.to),
+          .why = x.why});
     });
   if (place_)
     place_->describe_by([this] { return waits_for(); });

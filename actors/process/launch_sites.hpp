@@ -8,6 +8,7 @@
 #include "actors/process/launch_machine.hpp"
 #include "actors/process/launch_settings.hpp"
 #include "messages/protocol/actors.hpp"
+#include "runtime/process/run_folder.hpp"
 
 #include <caf/actor_addr.hpp>
 #include <caf/fwd.hpp>
@@ -16,46 +17,55 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace troupe::actors {
 
-/// Used only by the launcher, in its handlers.
+/// Used only by the launcher, in its handlers. The places of this base class start on this host.
 class launch_sites {
  public:
+  /// `port`: of the rendezvous. `agent`: this host's number in messages of its agent; empty: it has
+  /// none. Starts the agent. Throws io_error.
+  launch_sites(messages::launcher_actor::pointer self,
+               const launch_settings& settings,
+               std::uint16_t port,
+               const shared_resources& context,
+               int processes,
+               double suspicion,
+               std::optional<int> agent);
   virtual ~launch_sites() = default;
-  launch_sites() = default;
   launch_sites(const launch_sites&) = delete;
   launch_sites& operator=(const launch_sites&) = delete;
 
   /// True if all hosts have answered whether they serve, and what an earlier launcher left there.
   /// Nothing is started before.
   virtual bool is_ready() const { return true; }
-  virtual std::vector<filled_place> filled() const { return {}; }
+  virtual std::vector<filled_place> filled() const { return filled_; }
   /// Hosts that did not serve this launcher at its start, and why.
   virtual std::vector<std::pair<int, std::string>> missing() const { return {}; }
 
   /// The first agent of each place, for the launch machine; `spares`: the number of further agents.
-  virtual std::vector<int> agents() const = 0;
+  virtual std::vector<int> agents() const { return std::vector<int>(std::size_t(processes_), 0); }
   virtual int spares() const { return 0; }
   /// Slots and failure domain of each agent's host; empty: there is one agent.
   virtual std::vector<runtime::host_slots> hosts() const { return {}; }
   /// Throws runtime::error on failure.
-  virtual void start(const launch_action::start& x) = 0;
-  virtual void kill(const launch_action::kill& x) = 0;
+  virtual void start(const launch_action::start& x);
+  virtual void kill(const launch_action::kill& x);
   /// Returns false when there is no such agent.
-  virtual bool end_agent(int agent) = 0;
-  virtual void kill_agent(int agent) = 0;
+  virtual bool end_agent(int agent);
+  virtual void kill_agent(int) { agent_->kill(); }
   /// Called when all agents are gone. Returns false while this host's own agent still ends; `ended`
   /// is called then. The second call kills it.
   virtual bool end_own_agent() { return true; }
 
   /// Handles a message of an agent.
-  virtual agent_link::heard hear(const messages::agent_told& x) = 0;
+  virtual agent_link::heard hear(const messages::agent_told& x) { return agent_->hear(x); }
   /// The host that is lost with that actor; -1: none.
-  virtual int host_of(const caf::actor_addr& x) const = 0;
+  virtual int host_of(const caf::actor_addr& /*x*/) const { return -1; }
   /// The host is lost: searches for it until it serves again.
   virtual void lose(int /*host*/) {}
   virtual void look(const messages::look_for_node& /*x*/) {}
@@ -66,18 +76,27 @@ class launch_sites {
   virtual void keep(int /*host*/, messages::keep_ledger /*x*/) {}
 
   /// Names for messages: "process:1" and its host; "the node at 10.0.0.2:7000".
-  virtual std::string name_of(int process, int agent) const = 0;
-  virtual std::string log_of(int process, int agent) const = 0;
+  virtual std::string name_of(int process, int agent) const;
+  virtual std::string log_of(int process, int agent) const;
   virtual std::string name_of_host(int /*agent*/) const { return "this host"; }
-};
 
-/// Starts this host's agent. `port`: of the rendezvous. Throws io_error.
-std::unique_ptr<launch_sites> sites_of_this_host(messages::launcher_actor::pointer self,
-                                                 const launch_settings& settings,
-                                                 std::uint16_t port,
-                                                 const shared_resources& context,
-                                                 int processes,
-                                                 double suspicion);
+ protected:
+  std::chrono::milliseconds part_of_suspicion(double part) const;
+
+  const messages::launcher_actor::pointer self_;
+  const launch_settings settings_;
+  const runtime::run_folder folder_;
+  const std::uint16_t port_;
+  const std::shared_ptr<const message_path> path_;
+  const int processes_;
+  const double suspicion_;
+  std::unique_ptr<agent_link> agent_;  ///< of this host; null: none
+
+ private:
+  void take_over();
+
+  std::vector<filled_place> filled_;
+};
 
 /// Connects with standing nodes. Throws input_error that names a node that is not reached within
 /// `patience`, or is not a standing node of this build.

@@ -46,8 +46,8 @@ void launcher_state::start(launch_settings settings,
   if (!settings_.successor.empty())
     leave_rendezvous();
   if (standing.empty())
-    sites_ = sites_of_this_host(
-        self_, settings_, port_, *context_, job.layout.processes, job.recovery.suspicion);
+    sites_ = std::make_unique<launch_sites>(
+        self_, settings_, port_, *context_, job.layout.processes, job.recovery.suspicion, 0);
   else
     sites_ = sites_of_standing_nodes(
         self_,

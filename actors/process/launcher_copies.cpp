@@ -2,6 +2,7 @@
 // supervisor's host is lost.
 
 #include "actors/process/launcher.hpp"
+#include "actors/support/outside_sender.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/process/run_succession.hpp"
 
@@ -35,11 +36,9 @@ void launcher_state::follow_ledger() {
                                  .save = settings_.other_hosts->save.string(),
                                  .directory = std::filesystem::current_path().string()};
   context_->ledger->when_written(
-      [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()), path = context_->messages](
+      [tell = outside_sender(messages::launcher_actor(self_), context_->messages)](
           std::uint64_t size, const std::string& lines) {
-        if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
-          path->send_from_outside(caf::actor_cast<messages::launcher_actor>(alive),
-                                  messages::ledger_written{size, lines});
+        tell(messages::ledger_written{size, lines});
       });
 }
 

@@ -2,6 +2,7 @@
 // others.
 
 #include "actors/process/launcher.hpp"
+#include "actors/support/outside_sender.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
@@ -63,11 +64,7 @@ void launcher_state::decide_round() {
 // Asks on a thread, so that a hanging file system does not block the launcher. The answer is a
 // message.
 void launcher_state::ask_arbiter(messages::round_decided question, question_to_arbiter how) {
-  const auto tell = [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
-                     path = context_->messages](messages::round_decided x) {
-    if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
-      path->send_from_outside(caf::actor_cast<messages::launcher_actor>(alive), std::move(x));
-  };
+  const outside_sender tell(messages::launcher_actor(self_), context_->messages);
   const auto unanswered = [](messages::round_decided x, const char* why) {
     if (x.how == decided::lost)
       return x;  // the arbiter's answer does not matter

@@ -3,13 +3,13 @@
 #include "actors/process/control_plane.hpp"
 #include "actors/process/launch_sites.hpp"
 #include "actors/process/standing_node.hpp"
+#include "actors/support/outside_sender.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
 #include "runtime/job/build.hpp"
 #include "runtime/process/host_address.hpp"
-#include "runtime/process/run_folder.hpp"
 #include "runtime/process/run_succession.hpp"
 
 #include <caf/actor_cast.hpp>
@@ -57,18 +57,17 @@ class other_hosts final : public launch_sites {
               const shared_resources& context,
               double suspicion,
               host_listener tell)
-      : self_(self),
-        settings_(settings),
-        port_(port),
-        processes_(processes),
-        suspicion_(suspicion),
-        run_(runtime::run_folder::open(settings.run).record().id),
-        path_(context.messages),
+      : launch_sites(self,
+                     settings,
+                     port,
+                     context,
+                     processes,
+                     suspicion,
+                     settings.successor.empty() ? std::nullopt : std::optional(own_host)),
+        run_(folder_.record().id),
         tell_(std::move(tell)),
         first_hosts_(runtime::hosts_of_processes(processes, hosts())),
         hosts_(nodes.size()) {
-    if (!settings_.successor.empty())
-      have_successor();
     std::vector<std::vector<int>> places(nodes.size());
     for (int p = 0; p < processes_; ++p)
       places[std::size_t(first_hosts_[std::size_t(p)])].push_back(p);
@@ -94,7 +93,7 @@ class other_hosts final : public launch_sites {
   std::vector<filled_place> filled() const override {
     std::vector<filled_place> out;
     out.resize(std::size_t(processes_));
-    const auto before = runtime::find_rendezvous(runtime::run_folder::open(settings_.run));
+    const auto before = runtime::find_rendezvous(folder_);
     for (int p = 0; p < processes_; ++p) {
       auto& x = out[std::size_t(p)];
       x.agent = first_hosts_[std::size_t(p)];
@@ -156,12 +155,12 @@ class other_hosts final : public launch_sites {
   }
 
   bool end_own_agent() override {
-    if (!own_agent_ || !own_agent_->is_there())
+    if (!agent_ || !agent_->is_there())
       return true;
     if (std::exchange(ends_own_agent_, true))
-      own_agent_->kill();
+      agent_->kill();
     else
-      own_agent_->ask(runtime::end_agent{});
+      agent_->ask(runtime::end_agent{});
     return false;
   }
 
@@ -223,24 +222,21 @@ class other_hosts final : public launch_sites {
     }
     look_later(x.host);
     try {
-      runtime::start_thread(
-          "search",
-          [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
-           path = path_,
-           host = x.host,
-           address = address_of(x.host).address,
-           port = address_of(x.host).port,
-           name = host_of_name(x.host),
-           patience = part_of_suspicion(0.5)] {
-            try {
-              runtime::require_listener(newest_address(name, address), port, patience);
-            } catch (const runtime::error&) {
-              return;
-            }
-            if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
-              path->send_from_outside(caf::actor_cast<messages::launcher_actor>(alive),
-                                      messages::look_for_node{host, true});
-          })
+      runtime::start_thread("search",
+                            [tell = outside_sender(messages::launcher_actor(self_), path_),
+                             host = x.host,
+                             address = address_of(x.host).address,
+                             port = address_of(x.host).port,
+                             name = host_of_name(x.host),
+                             patience = part_of_suspicion(0.5)] {
+                              try {
+                                runtime::require_listener(
+                                    newest_address(name, address), port, patience);
+                              } catch (const runtime::error&) {
+                                return;
+                              }
+                              tell(messages::look_for_node{host, true});
+                            })
           .detach();
     } catch (const runtime::error& refused) {
       runtime::log_warning(
@@ -299,37 +295,10 @@ class other_hosts final : public launch_sites {
   std::string host_of_name(int number) const {
     return runtime::read_host_and_port(address_of(number).name).host;
   }
-  std::chrono::milliseconds part_of_suspicion(double part) const {
-    return std::chrono::ceil<std::chrono::milliseconds>(
-        std::chrono::duration<double>(suspicion_ * part));
-  }
-
-  // The agent of this host starts a successor of the supervisor process.
-  void have_successor() {
-    const auto silence = part_of_suspicion(1);
-    own_agent_ = std::make_unique<agent_link>(
-        settings_.agent,
-        settings_.run,
-        silence,
-        [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
-         path = path_](messages::agent_told x) {
-          x.host = own_host;
-          if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
-            path->send_from_outside(caf::actor_cast<messages::launcher_actor>(alive), std::move(x));
-        });
-    if (settings_.incarnation > 1)
-      own_agent_->take_over({});
-    else
-      own_agent_->start();
-    own_agent_->succeed(
-        {.command = settings_.successor,
-         .output = runtime::run_folder::open(settings_.run).log_of(runtime::successor_name),
-         .silence = silence});
-  }
   // It starts no place, so its loss ends no process.
   agent_link::heard hear_own_agent(const messages::agent_told& x) const {
-    auto out = own_agent_ ? own_agent_->hear(x) : agent_link::heard{};
-    if (ends_own_agent_ && !own_agent_->is_there())
+    auto out = agent_ ? agent_->hear(x) : agent_link::heard{};
+    if (ends_own_agent_ && !agent_->is_there())
       tell_.ended();
     out.lost = false;
     return out;
@@ -448,18 +417,11 @@ class other_hosts final : public launch_sites {
           path_->send(self_, x.node, messages::kill_stray(it.who));
   }
 
-  messages::launcher_actor::pointer self_;
-  const launch_settings settings_;
-  const std::uint16_t port_;
-  const int processes_;
-  const double suspicion_;
   const std::string run_;
-  const std::shared_ptr<const message_path> path_;
   const host_listener tell_;
   const std::vector<int> first_hosts_;  ///< by place
   std::vector<host> hosts_;
   bool is_ready_ = false;
-  std::unique_ptr<agent_link> own_agent_;  ///< null: this process has no successor
   bool ends_own_agent_ = false;
 };
 

@@ -207,8 +207,6 @@ void standing_node_state::end_job() {
 void standing_node_state::be_free() {
   const auto before = std::exchange(job_, std::nullopt);
   starting_.clear();
-  behind_.clear();
-  killed_.clear();
   ending_ = false;
   held_ = false;
   forget_copy();

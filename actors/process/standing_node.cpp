@@ -2,6 +2,7 @@
 
 #include "actors/process/control_plane.hpp"
 #include "actors/support/guard.hpp"
+#include "actors/support/outside_sender.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
@@ -32,16 +33,11 @@ std::chrono::milliseconds standing_node_state::patience() const {
 void standing_node_state::start(standing_node_settings settings) {
   settings_ = std::move(settings);
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
-  agent_ = std::make_unique<agent_link>(
-      settings_.agent,
-      settings_.run,
-      patience(),
-      [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
-       path = path_](messages::agent_told x) {
-        if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
-          path->send_from_outside(caf::actor_cast<messages::standing_node_actor>(alive),
-                                  std::move(x));
-      });
+  agent_
+      = std::make_unique<agent_link>(settings_.agent,
+                                     settings_.run,
+                                     patience(),
+                                     outside_sender(messages::standing_node_actor(self_), path_));
 }
 
 void standing_node_state::tell(messages::agent_told x) {
@@ -53,22 +49,6 @@ void standing_node_state::receive(const messages::start_node& x) {
   if (!is_from_launcher() || ending_)
     return;
   const auto name = agent_name_of(x.who.process);
-  starting_[name] = x;
-  if (is_being_killed(name))
-    behind_.insert(name);
-  else
-    ask_to_start(name);
-}
-
-bool standing_node_state::is_being_killed(const std::string& name) const {
-  const auto runs = agent_->running().find(name);
-  const auto killed = killed_.find(name);
-  return runs != agent_->running().end() && killed != killed_.end()
-         && killed->second == runs->second.which;
-}
-
-void standing_node_state::ask_to_start(const std::string& name) {
-  const auto x = starting_.at(name);
   std::string failure;
   try {
     if (std::ranges::find(job_->places, x.who.process) == job_->places.end())
@@ -80,32 +60,19 @@ void standing_node_state::ask_to_start(const std::string& name) {
         .command = settings_.node({x.who.process, x.who.incarnation, job_->address, job_->port}),
         .environment = {},
         .output = runtime::run_folder::open(settings_.run).log_of(name)});
+    starting_[name] = x.request;
     return;
   } catch (const runtime::error& of_agent) {
     failure = of_agent.what();
   }
-  starting_.erase(name);
   tell(runtime::agent_answer(runtime::request_refused{x.request, std::move(failure)}));
-}
-
-// A launcher that takes over kills older incarnations and starts the next ones at once.
-void standing_node_state::start_those_behind() {
-  if (ending_)
-    return;
-  for (const auto& name : std::exchange(behind_, {}))
-    if (is_being_killed(name))
-      behind_.insert(name);
-    else
-      ask_to_start(name);
 }
 
 void standing_node_state::receive(const messages::kill_node& x) {
   if (!is_from_launcher() || !agent_->is_there())
     return;
-  const runtime::signal_process what{
-      x.request, agent_name_of(x.who.process), x.who.incarnation, SIGKILL};
-  killed_[what.name] = what.which;
-  agent_->ask(what);
+  agent_->ask(
+      runtime::signal_process{x.request, agent_name_of(x.who.process), x.who.incarnation, SIGKILL});
 }
 
 void standing_node_state::receive(const messages::kill_agent&) {
@@ -139,12 +106,10 @@ void standing_node_state::receive(const messages::agent_told& x) {
   }
   if (heard.lost) {
     starting_.clear();
-    behind_.clear();
     if (ending_)
       return be_free();
     tell(x);
   }
-  start_those_behind();
   tell_who_runs();
 }
 
@@ -154,11 +119,9 @@ void standing_node_state::tell(const runtime::agent_answer& x) {
 
 void standing_node_state::note(const runtime::agent_answer& x) {
   if (const auto* const started = std::get_if<runtime::process_started>(&x)) {
-    killed_.erase(started->name);
     starting_.erase(started->name);
   } else if (const auto* const refused = std::get_if<runtime::request_refused>(&x)) {
-    std::erase_if(starting_,
-                  [&](const auto& one) { return one.second.request == refused->request; });
+    std::erase_if(starting_, [&](const auto& one) { return one.second == refused->request; });
   }
 }
 
@@ -205,10 +168,8 @@ int run_standing_node(const standing_node_settings& settings,
   const auto port = publish(node, settings.address, settings.port);
   runtime::log_info(
       "{}{}:{}, {}", node_listens_at, settings.address, port, runtime::version_text());
-  started([weak = caf::actor_cast<caf::weak_actor_ptr>(node)] {
-    if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
-      message_path().send_from_outside(caf::actor_cast<messages::standing_node_actor>(alive),
-                                       messages::shut_down{});
+  started([tell = outside_sender(node, std::make_shared<message_path>())] {
+    tell(messages::shut_down{});
   });
   int code = 0;
   (*self)->receive([&](const caf::down_msg& x) {

@@ -33,7 +33,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -107,9 +106,6 @@ class standing_node_state {
   void tell(messages::agent_told x);
   void tell(const runtime::agent_answer& x);
   void note(const runtime::agent_answer& x);
-  bool is_being_killed(const std::string& name) const;
-  void ask_to_start(const std::string& name);
-  void start_those_behind();
   void end_job();
   void be_free();
 
@@ -124,13 +120,8 @@ class standing_node_state {
   standing_node_settings settings_;
   std::shared_ptr<const message_path> path_;
   std::unique_ptr<agent_link> agent_;
-  /// Processes of the agent by its names: requested but not reported as started, and requested to
-  /// be killed.
-  std::map<std::string, messages::start_node> starting_;
-  std::map<std::string, runtime::incarnation> killed_;
-  /// Starting processes that wait for the end of their predecessor, which is being killed: the
-  /// agent runs one process per name.
-  std::set<std::string> behind_;
+  /// Requests for processes of the agent, by its names, that are not reported as started.
+  std::map<std::string, std::uint64_t> starting_;
   /// The launcher it serves; empty: it is free.
   std::optional<messages::serve> job_;
   std::uint64_t jobs_ = 0;  ///< number of jobs served

@@ -1,6 +1,7 @@
 // Continues a run from a standing node after the supervisor's host is lost.
 
 #include "actors/process/standing_node.hpp"
+#include "actors/support/outside_sender.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
@@ -138,8 +139,7 @@ void standing_node_state::start_successor() {
       "successor",
       [child,
        out = messages::successor_ended{.job = jobs_, .incarnation = job_->incarnation},
-       me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
-       path = path_]() mutable {
+       tell = outside_sender(messages::standing_node_actor(self_), path_)]() mutable {
         try {
           const auto end = child->wait();
           out.how = runtime::text_of(end);
@@ -148,8 +148,7 @@ void standing_node_state::start_successor() {
           out.how = failure.what();
           out.failed = true;
         }
-        if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
-          path->send_from_outside(caf::actor_cast<messages::standing_node_actor>(alive), out);
+        tell(std::move(out));
       })
       .detach();
   lent_for_ = {jobs_, job_->incarnation};

@@ -1,5 +1,6 @@
 #include "actors/monitor/shown_records.hpp"
 #include "actors/supervisor/supervisor.hpp"
+#include "actors/support/outside_sender.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
@@ -234,12 +235,8 @@ void commander::wait_for_commands() {
   if (!run_.context->commands)
     return;
   run_.context->commands->on_order(
-      this,
-      [path = run_.context->messages,
-       to = caf::actor_cast<caf::weak_actor_ptr>(messages::supervisor_actor(run_.self))] {
-        if (const auto alive = to.lock())
-          path->send_from_outside(caf::actor_cast<messages::supervisor_actor>(alive),
-                                  messages::commands_wait{});
+      this, [tell = outside_sender(messages::supervisor_actor(run_.self), run_.context->messages)] {
+        tell(messages::commands_wait{});
       });
 }
 

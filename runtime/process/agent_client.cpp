@@ -120,10 +120,6 @@ agent_client::~agent_client() {
     agent_->leave();
 }
 
-int agent_client::connection() const {
-  return line_->number();
-}
-
 void agent_client::ask(const agent_request& what) {
   line_->send(frame_of(text_of(what)));
 }

@@ -48,8 +48,6 @@ class agent_client {
   /// The next answer; empty after a timeout. Throws io_error when the agent is gone, input_error
   /// when its message is not understood.
   std::optional<agent_answer> next(std::chrono::milliseconds at_most);
-  /// Descriptor to poll: readable when an answer may be there.
-  int connection() const;
 
   /// The end of the agent; empty if it still runs after `at_most`. How it ended is known only for
   /// an agent that this object started.

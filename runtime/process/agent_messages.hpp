@@ -25,8 +25,8 @@ using incarnation = std::uint64_t;
 
 struct start_process {
   std::uint64_t request = 0;
-  std::string name;  ///< unique in this agent; see is_process_name
-  incarnation which = 1;
+  std::string name;                      ///< unique in this agent; see is_process_name
+  incarnation which = 1;                 ///< starts when the one before has ended
   std::vector<std::string> command;      ///< the program's path, then its arguments
   std::vector<std::string> environment;  ///< NAME=VALUE, added to the agent's environment
   std::filesystem::path output;          ///< see child_program

@@ -55,6 +55,7 @@ agent_actions agent_state::left(peer_id who, time now) {
   strangers_.erase(who);
   if (owners_.erase(who) > 0 && owners_.empty())
     alone_since_ = now;
+  std::erase_if(next_, [who](const auto& one) { return one.second.asker == who; });
   if (succession_.for_what == awaits::sign && succession_.by == who)
     return owner_gone("its connection has ended", now);
   return {};
@@ -81,6 +82,16 @@ const known_process& agent_state::begins(const std::string& name,
 }
 
 agent_actions agent_state::carry_out(peer_id who, const start_process& x) {
+  const auto found = known_.find(x.name);
+  if (found != known_.end() && !found->second.ended && found->second.which < x.which) {
+    agent_actions out;
+    if (const auto before = next_.extract(x.name))
+      out = refused(before.mapped().asker,
+                    before.mapped().what.request,
+                    fmt::format("incarnation {} starts instead", x.which));
+    next_.emplace(x.name, start{who, x});
+    return out;
+  }
   if (auto why = why_no_more(x.name); !why.empty())
     return refused(who, x.request, std::move(why));
   return {start{who, x}};
@@ -193,6 +204,8 @@ agent_actions agent_state::died(const std::string& name, const process_end& how,
                                 known.which,
                                 known.process.pid,
                                 text_of(how))});
+  if (auto next = next_.extract(name); next && !why_ending_)
+    out.emplace_back(std::move(next.mapped()));
   if (name == successor_name)
     for (auto& one : successor_died(known, now))
       out.push_back(std::move(one));

@@ -89,8 +89,9 @@ using agent_actions = std::vector<std::variant<agent_action::answer,
 
 /// An owner is a connection that has sent a request. One thread.
 ///
-///   AGENT-1  An incarnation of a name starts after the previous one has ended. Each death is
-///            reported once, to all owners.
+///   AGENT-1  An incarnation of a name starts after the previous one has ended: its
+///            request waits, and replaces one that waits. Each death is reported once, to all
+///            owners.
 ///   AGENT-2  A message that cannot be understood closes its sender's connection and has no other
 ///            effect.
 ///   AGENT-3  The agent leaves when it was told to end, or was without an owner for long, and none
@@ -176,7 +177,8 @@ class agent_state {
   agent_actions told_to_all(const agent_answer& what) const;
 
   agent_settings settings_;
-  std::map<std::string, known_process> known_;  ///< the newest incarnation of each name
+  std::map<std::string, known_process> known_;       ///< the newest incarnation of each name
+  std::map<std::string, agent_action::start> next_;  ///< starts when the one before has ended
   std::set<peer_id> strangers_, owners_;
   std::optional<time> alone_since_;  ///< empty while an owner is connected
   succession_state succession_;

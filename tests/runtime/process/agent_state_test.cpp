@@ -74,6 +74,20 @@ TEST_CASE("AGENT-1: an incarnation starts after the previous one has ended", "[p
   CHECK_THROWS_AS(x.agent.died("nobody", killed, begin), broken_promise);
 }
 
+TEST_CASE("AGENT-1: a start during the life of the one before waits for its end", "[process]") {
+  with_process x;
+  x.agent.joined(second);
+  CHECK(x.agent.asked(second, started_as("node", 2)).empty());
+  only<request_refused>(x.agent.asked(first, started_as("node", 3)), second);  // it is replaced
+  const auto begun = those<agent_action::start>(x.agent.died("node", killed, begin));
+  REQUIRE(begun.size() == 1);
+  CHECK(begun[0].what.which == 3);
+  CHECK(only<process_started>(x.agent.started(begun[0], somebody), first).which == 3);
+  CHECK(x.agent.asked(second, started_as("node", 4)).empty());
+  x.agent.left(second, begin);
+  CHECK(those<agent_action::start>(x.agent.died("node", killed, begin)).empty());
+}
+
 TEST_CASE("AGENT-1: a start that is reported twice is refused", "[process]") {
   with_process x;
   const agent_action::start again{first, started_as("node", 2)};
@@ -198,7 +212,7 @@ TEST_CASE("an adopted process is treated like a started one", "[process]") {
   const auto told = only<process_started>(agent.adopted(asked[0]), first);
   CHECK(told == process_started{4, "node", 3, wanted.process});
   only<request_refused>(agent.asked(first, wanted), first);  // it runs already
-  only<request_refused>(agent.asked(first, started_as("node", 4)), first);
+  only<request_refused>(agent.asked(first, started_as("node", 3)), first);
   const signal_process meant{.request = 5, .name = "node", .which = 3, .signal = SIGKILL};
   CHECK(those<agent_action::signal>(agent.asked(first, meant)).at(0).process == wanted.process);
   const process_end unseen{.exit_code = {}, .unseen = true};
