@@ -42,10 +42,12 @@ class page_table {
   std::int32_t take();
 
   /// Keeps the content of a full page with one reference: `tokens` (page_rows) after `before`. If
-  /// another page has it already, the page stays without content. Returns the content.
+  /// another page has it already, the page stays without content. Returns the content. Otherwise
+  /// breaks PAGES-2.
   content keep(std::int32_t page, content before, std::span<const std::int32_t> tokens);
 
   /// Gives a reference back. Give back the last page of a text first: it is reused first.
+  /// Breaks PAGES-3 without one.
   void release(std::int32_t page);
 
   /// The page is no longer found, such as after a failure. Its references stay.

@@ -6,8 +6,8 @@
 //   2. Waiting texts are admitted in their order if the pages of all their tokens are free, unless
 //      a text was preempted.
 //
-// The oldest running text always gets on, so each text ends (SERVE-1). It needs room for one text:
-// the pages of its longest length.
+// The oldest running text always gets on, so each text ends. There must be pages for the longest
+// text alone.
 
 #pragma once
 

@@ -1,5 +1,7 @@
 #include "runtime/inference/page_table.hpp"
 
+#include "tests/support/broken.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
@@ -80,6 +82,19 @@ TEST_CASE("a forgotten page is not found, and equal content is kept once", "[inf
   CHECK(pages.share(text, 1).pages == std::vector<std::int32_t>{one});
   pages.forget(one);
   CHECK(pages.share(text, 1).pages.empty());
+}
+
+TEST_CASE("PAGES-1, PAGES-2, PAGES-3: pages are taken, kept and given back in turn",
+          "[inference]") {
+  page_table pages(1);
+  const auto text = counted_tokens(1, 7);
+  CHECK_BREAKS("PAGES-3", pages.release(0));
+  CHECK_BREAKS("PAGES-2", pages.keep(0, 0, text));
+  const auto page = pages.take();
+  CHECK_BREAKS("PAGES-1", pages.take());
+  CHECK_BREAKS("PAGES-2", pages.keep(page, 0, {}));
+  CHECK(pages.keep(page, 0, text) > 0);
+  CHECK_BREAKS("PAGES-2", pages.keep(page, 0, text));
 }
 
 TEST_CASE("random operations lose no page and share only equal prefixes", "[inference]") {
