@@ -2,10 +2,13 @@
 
 #include "kernels/op/attention.hpp"
 #include "kernels/op/linear.hpp"
+#include "tests/kernels/vector_targets.hpp"
 #include "tests/support/on_cpu.hpp"
 
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -16,6 +19,13 @@
 using namespace troupe;
 
 namespace {
+
+/// 0: the machine's best, with tiles if it has them.
+std::vector<std::int64_t> every_target() {
+  auto out = tests::vector_targets();
+  out.push_back(0);
+  return out;
+}
 
 template <class T>
 std::vector<T> drawn(std::size_t n, unsigned seed) {
@@ -102,6 +112,7 @@ TEMPLATE_TEST_CASE("keys in pages give the bits of keys in order, in chunks of a
                    float,
                    kernels::bf16,
                    kernels::f16) {
+  const tests::vector_target only(GENERATE(from_range(every_target())));
   for (const std::int64_t D : {8, 40, 64})
     for (const std::int32_t window : {-1, 50}) {
       const one_text<TestType> text{200, D, window};
@@ -126,6 +137,7 @@ TEMPLATE_TEST_CASE("a row of a product has the same bits alone and among any num
                    float,
                    kernels::bf16,
                    kernels::f16) {
+  const tests::vector_target only(GENERATE(from_range(every_target())));
   constexpr std::int64_t rows = 700, N = 330, K = 257;  // so many that float takes tiles otherwise
   const auto x = drawn<TestType>(rows * K, 4), weight = drawn<TestType>(N * K, 5),
              bias = drawn<TestType>(N, 6);
