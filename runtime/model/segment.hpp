@@ -21,11 +21,9 @@ namespace troupe::runtime {
 
 struct pass_settings {
   std::uint64_t seed = 0;
-  std::uint64_t step = 0;  ///< part of the dropout key
-  bool training = true;    ///< enables dropout and tape recording
-  double loss_scale = 1;   ///< gradients are those of loss_scale * mean loss
-  /// Rows whose logits a head computes, without losses. Null: all.
-  const row_numbers* logits_of = nullptr;
+  std::uint64_t step = 0;      ///< part of the dropout key
+  bool training = true;        ///< enables dropout and tape recording
+  double loss_scale = 1;       ///< gradients are those of loss_scale * mean loss
   bool losses = true;          ///< false: only logits are wanted, and pass::add_loss does nothing
   bool limits_experts = true;  ///< false: experts take all their rows, whatever their capacity
   /// Averages the loss over all rows of the micro-batch, masked or not: see loss_average.

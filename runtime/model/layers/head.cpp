@@ -45,8 +45,6 @@ void add(module_builder& to, const head_spec& x) {
                   p.rows,
                   scale);
     p.hidden = {};
-    if (p.settings.logits_of != nullptr)
-      p.x = gather_rows(tape, p.x, *p.settings.logits_of);
   };
   to.segment("head.norm", run_norm).adds = true;
   to.segment(
