@@ -343,8 +343,15 @@ class forward_base : protected pass_base<attention_forward<T>, T> {
  protected:
   using base = pass_base<attention_forward<T>, T>;
   using base::base;
-  using base::op_, base::a_, base::in_, base::which_, base::next_, base::k_, base::v_;
+  using base::op_, base::a_, base::in_, base::which_, base::next_;
 
+  /// Key and value j of the sequence. The others of its page follow.
+  const T* keys_at(std::int64_t j) const {
+    return op_.k + key_place(a_, in_.key + j) * a_.key_row + which_.g * a_.key_group;
+  }
+  const T* values_at(std::int64_t j) const {
+    return op_.v + key_place(a_, in_.key + j) * a_.value_row + which_.g * a_.value_group;
+  }
   const T* queries(std::int64_t first, std::int64_t of_group) const {
     return op_.q + this->place_of_queries(first, of_group);
   }
@@ -379,8 +386,8 @@ class forward_base : protected pass_base<attention_forward<T>, T> {
       next_.add(queries(next, 0), a_.query_row, std::min(tile, in_.queries - next), a_.D);
       const std::int64_t keys = std::min(tile, in_.keys - key);
       if (keys > 0) {
-        next_.add(k_ + key * a_.key_row, a_.key_row, keys, a_.D);
-        next_.add(v_ + key * a_.value_row, a_.value_row, keys, a_.Dv);
+        next_.add(keys_at(key), a_.key_row, keys, a_.D);
+        next_.add(values_at(key), a_.value_row, keys, a_.Dv);
       }
     }
   }

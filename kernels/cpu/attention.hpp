@@ -16,9 +16,11 @@
 
 namespace troupe::kernels::cpu {
 
-constexpr std::int64_t tile = 64;  ///< query rows per tile; also keys per tile
+constexpr std::int64_t tile = 64;           ///< query rows per tile; also keys per tile
+static_assert(attention_page % tile == 0);  // a tile of keys is in one page
 
-/// Sequences with at most this many queries read keys and values in place; copying would cost more.
+/// Sequences with at most this many queries read keys and values in place, unless their bits must
+/// not depend on that; copying would cost more.
 constexpr std::int64_t few_queries = 4;
 
 /// Floats in a padded row of a head: a whole number of vectors in every instruction set.
@@ -90,10 +92,15 @@ struct sequence {
   }
 };
 
+/// True for a sequence whose keys and values are read in place.
+inline bool reads_in_place(const attention_shape& a, const sequence& in) {
+  return in.queries <= few_queries && !a.row_invariant;
+}
+
 struct longest {
   std::int64_t queries = 0;
   std::int64_t keys = 0;         ///< in any sequence
-  std::int64_t copied_keys = 0;  ///< in sequences with more than `few_queries` queries
+  std::int64_t copied_keys = 0;  ///< in sequences that are not read in place
 };
 
 inline longest longest_of(const attention_shape& a) {
@@ -102,7 +109,7 @@ inline longest longest_of(const attention_shape& a) {
     const sequence one(a, s);
     most.queries = std::max(most.queries, one.queries);
     most.keys = std::max(most.keys, one.keys);
-    if (one.queries > few_queries)
+    if (!reads_in_place(a, one))
       most.copied_keys = std::max(most.copied_keys, one.keys);
   }
   return most;

@@ -54,7 +54,7 @@ class forward_part : forward_base<T> {
   forward_part(const attention_forward<T>& op, const part& which, const forward_scratch& scratch)
       : forward_base<T>(op, which),
         own_(scratch),
-        few_(in_.queries <= few_queries),
+        few_(reads_in_place(a_, in_)),
         Dp_(padded(a_.D)),
         Dvp_(padded(a_.Dv)) {}
 
@@ -73,8 +73,8 @@ class forward_part : forward_base<T> {
  private:
   void pack(std::int64_t t) {
     const std::int64_t j = t * tile, n = std::min(tile, in_.keys - j);
-    pack_columns(k_ + j * a_.key_row, a_.key_row, n, a_.D, own_.columns + j * a_.D);
-    pack_rows(v_ + j * a_.value_row, a_.value_row, n, a_.Dv, 1, own_.values + j * Dvp_);
+    pack_columns(this->keys_at(j), a_.key_row, n, a_.D, own_.columns + j * a_.D);
+    pack_rows(this->values_at(j), a_.value_row, n, a_.Dv, 1, own_.values + j * Dvp_);
   }
 
   void one_head(std::int64_t first, std::int64_t head, std::int64_t of_group) {
@@ -109,11 +109,12 @@ class forward_part : forward_base<T> {
   // Computes scores one key row at a time, for the few queries of a decoding step.
   void score_in_place(std::int64_t begin) {
     const query_tile& q = own_.queries;
+    const T* const keys = this->keys_at(begin);
     for (std::int64_t i = 0; i < q.rows; ++i) {
       const float* row = q.q + i * Dp_;
       const std::int64_t seen = columns(q, i, 1, begin);
       for (std::int64_t j = gap(q, i, 1, begin); j < seen; ++j) {
-        const T* key = k_ + (begin + j) * a_.key_row;
+        const T* key = keys + j * a_.key_row;
         q.s[i * tile + j] = sum(a_.D, [&](std::int64_t c, auto step) HWY_ATTR {
           return hn::Mul(step.load(row + c), step.load(key + c));
         });
@@ -122,7 +123,7 @@ class forward_part : forward_base<T> {
   }
 
   void gather_in_place(std::int64_t begin) {
-    const T* rows = v_ + begin * a_.value_row;
+    const T* rows = this->values_at(begin);
     if constexpr (std::is_same_v<T, float>) {
       if (a_.Dv % width == 0)  // otherwise a vector would read beyond the row
         return gather(
@@ -214,7 +215,7 @@ class forward_part : forward_base<T> {
   }
 
   using forward_base<T>::op_, forward_base<T>::a_, forward_base<T>::in_, forward_base<T>::which_;
-  using forward_base<T>::next_, forward_base<T>::k_, forward_base<T>::v_;
+  using forward_base<T>::next_;
   forward_scratch own_;
   const bool few_;
   const std::int64_t Dp_, Dvp_;
@@ -229,7 +230,7 @@ void attention_forward_part(const attention_forward<T>& op,
 #ifdef TROUPE_TILES
   if constexpr (std::is_same_v<T, bf16>)
     if (may_go_by_tiles<T>() && op.shape.scale > 0 && op.bias.values == nullptr
-        && sequence(op.shape, which.s).queries > few_queries)
+        && !reads_in_place(op.shape, sequence(op.shape, which.s)))
       return tiled_forward_part(op, which, {from, op.shape.D, op.shape.Dv, copied_keys}).run();
 #endif
   forward_part<T>(op, which, {from, op.shape.D, op.shape.Dv, copied_keys}).run();

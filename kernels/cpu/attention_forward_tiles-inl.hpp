@@ -42,9 +42,9 @@ class tiled_forward_part : forward_base<bf16> {
  private:
   void pack(std::int64_t t) {
     const std::int64_t j = t * strip, n = std::min(strip, in_.keys - j);
-    copy_rows(k_ + j * a_.key_row, a_.key_row, n, a_.D, strip, own_.rows);
+    copy_rows(keys_at(j), a_.key_row, n, a_.D, strip, own_.rows);
     pack_columns_of_b(own_.rows, Ds_, own_.keys + j * Ds_);
-    copy_rows(v_ + j * a_.value_row, a_.value_row, n, a_.Dv, strip, own_.rows);
+    copy_rows(values_at(j), a_.value_row, n, a_.Dv, strip, own_.rows);
     pack_rows_of_b(own_.rows, Dvs_, own_.values + j * Dvs_);
   }
 

@@ -3,6 +3,8 @@
 #include "kernels/cpu/split.hpp"
 #include "kernels/cpu/targets.hpp"
 
+#include <algorithm>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/few_rows.cpp"
 #include <hwy/foreach_target.h>
@@ -64,7 +66,7 @@ HWY_NOINLINE void few_range(const few_rows_product<T>& p, std::int64_t begin, st
 }
 
 template <class T>
-void few_rows_range(const few_rows_product<T>& p, std::int64_t begin, std::int64_t end) {
+void few_rows_block(const few_rows_product<T>& p, std::int64_t begin, std::int64_t end) {
   static_assert(most_few_rows == 8);
   switch (p.R) {
     case 1:
@@ -84,6 +86,23 @@ void few_rows_range(const few_rows_product<T>& p, std::int64_t begin, std::int64
     default:
       return few_range<T, 8>(p, begin, end);
   }
+}
+
+template <class T>
+void few_rows_range(const few_rows_product<T>& p, std::int64_t begin, std::int64_t end) {
+  if (p.R <= most_few_rows)
+    return few_rows_block(p, begin, end);
+  // Half of an L2 cache of 512 KB holds the weights of these columns.
+  const std::int64_t columns
+      = std::max<std::int64_t>(4, (std::int64_t{1} << 18) / (p.K * std::int64_t{sizeof(T)}));
+  for (std::int64_t n = begin; n < end; n += columns)
+    for (std::int64_t r = 0; r < p.R; r += most_few_rows) {
+      few_rows_product<T> rows = p;
+      rows.x += r * p.K;
+      rows.y += r * p.N;
+      rows.R = std::min(most_few_rows, p.R - r);
+      few_rows_block(rows, n, std::min(end, n + columns));
+    }
 }
 
 }  // namespace

@@ -64,7 +64,8 @@ product<T> product_of(const grouped_linear_forward<T>& op, std::int64_t g) {
           .N = op.N,
           .K = op.K,
           .rounded = op.y + begin * op.N,
-          .bias = op.bias ? op.bias + e * op.N : nullptr};
+          .bias = op.bias ? op.bias + e * op.N : nullptr,
+          .row_invariant = op.row_invariant};
 }
 template <class T>
 product<T> product_of(const grouped_linear_backward_input<T>& op, std::int64_t g) {

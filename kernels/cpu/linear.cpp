@@ -42,16 +42,17 @@ bool adds_bias(const product<T>& p) {
   return !std::is_same_v<T, float> || in_tiles(p);
 }
 
-// True for few rows without tiles.
+// True without tiles for few rows, or if their number must not matter.
 template <class T>
 bool by_vectors(const product<T>& p) {
-  return p.M <= most_few_rows && !in_tiles(p);
+  return (p.M <= most_few_rows || p.row_invariant) && !in_tiles(p);
 }
 
 template <class T>
 product<T> product_of(const linear_forward<T>& op) {
   product<T> out{{op.x, op.K}, {op.weight, op.K, true}, op.R, op.N, op.K};
   out.rounded = op.z ? op.z : op.y;
+  out.row_invariant = op.row_invariant;
   if (adds_bias(out))
     out.bias = op.bias;
   if (in_tiles(out) && op.activation != epilogue::none) {

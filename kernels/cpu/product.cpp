@@ -209,6 +209,8 @@ small_products_in_tiles::~small_products_in_tiles() {
 
 template <class T>
 bool in_tiles(const product<T>& p) {
+  if (std::is_same_v<T, float> && p.row_invariant)
+    return false;
   if (std::is_same_v<T, float> && tests_of_small_products == 0
       && (p.K < 32 || p.M * p.N < rows_worth_splitting * (p.M + p.N)))
     return false;

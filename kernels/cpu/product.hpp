@@ -36,6 +36,7 @@ struct product {
   T* activated = nullptr;
   /// (M, N) or: multiplies the rounded product by the activation's slope here and rounds again.
   const T* slope_at = nullptr;
+  bool row_invariant = false;  ///< the choice of tiles does not depend on M
 };
 
 /// Workspace bytes that `multiply` needs.
@@ -106,6 +107,7 @@ template <class T>
 bool has_tiles_of();
 /// True if the product uses tiles: every bf16 product, and float products for which splitting the
 /// factors pays off. Depends on M, N and K.
+/// Never for a float product with `row_invariant`.
 template <class T>
 bool in_tiles(const product<T>& p);
 /// While alive, small float products use tiles, too. Used by tests.
@@ -127,7 +129,8 @@ template <class T>
 void multiply_part_in_tiles(product_series<T> all, const product_part& part, const context& in);
 
 // few_rows.cpp: forward pass with few rows, as in decoding, without tiles. Reads every weight once
-// and in place, at memory speed. The bits of a row do not depend on the other rows.
+// and in place, at memory speed. The bits of a row do not depend on the other rows or on their
+// number. More rows pass in blocks, while some of the weights stay in the cache.
 
 constexpr std::int64_t most_few_rows = 8;
 
@@ -146,8 +149,7 @@ constexpr std::size_t few_rows_scratch(std::int64_t R, std::int64_t K) {
   return std::is_same_v<T, float> ? 0 : sizeof(float) * std::size_t(R * K);
 }
 
-/// z (R, N) = x (R, K) times transposed weight (N, K) + bias, rounded once. Requires R <=
-/// `most_few_rows`.
+/// z (R, N) = x (R, K) times transposed weight (N, K) + bias, rounded once.
 template <class T>
 void multiply_few_rows(const linear_forward<T>& op, T* z, const context& in);
 

@@ -131,6 +131,9 @@ void check_attention(const attention_shape& a) {
         + std::to_string(a.query_rows) + " query rows, " + std::to_string(a.key_rows)
         + " key rows, the longest " + std::to_string(a.longest_query) + " and "
         + std::to_string(a.longest_key));
+  if (a.pages != nullptr)
+    throw backend_missing(
+        "attention over pages of keys is not built for CUDA devices: use the backend 'cpu'");
   if (const auto largest = std::max(a.D, a.Dv); largest > most_head)
     throw backend_missing("attention on a CUDA device takes heads of at most "
                           + std::to_string(most_head) + " numbers, and these have "

@@ -82,7 +82,23 @@ struct attention_shape {
   bool uniform = false;
   /// false: a backend may use a faster summation order that differs between runs.
   bool same_bits = true;
+  /// true: the bits of a query row do not depend on the number of its sequence's query rows.
+  bool row_invariant = false;
+
+  /// (key_rows / attention_page) or null: the keys are in pages, and every key_starts is a multiple
+  /// of attention_page. Rows n * attention_page + r of k and v are then in row pages[n] *
+  /// attention_page + r. Positions stay in the order of sequences. Forward pass only; the cuda
+  /// backend refuses it.
+  const std::int32_t* pages = nullptr;
 };
+
+constexpr std::int64_t attention_page = 64;  ///< rows of a page
+
+/// The row of k and v where key row `row` is.
+constexpr std::int64_t key_place(const attention_shape& a, std::int64_t row) {
+  return a.pages == nullptr ? row
+                            : a.pages[row / attention_page] * attention_page + row % attention_page;
+}
 
 /// Biases of scores by head and distance, key position minus query position. Every visible pair has
 /// a distance of `first` to `first` + `count` - 1. The visible keys of a query have distinct

@@ -53,6 +53,7 @@ struct grouped_linear_forward {
   const T* bias;    ///< (E, N) or null
   row_groups groups;
   std::int64_t R, E, N, K;
+  bool row_invariant = false;  ///< as in linear_forward
 };
 
 template <class T>

@@ -35,6 +35,9 @@ struct linear_forward {
   std::int64_t N;   ///< output features
   std::int64_t K;   ///< input features
   epilogue activation = epilogue::none;
+  /// true: on CPUs the bits of a row do not depend on R. Slower for many rows, except in bf16 on a
+  /// processor with tiles, where it changes nothing.
+  bool row_invariant = false;
 };
 
 template <class T>

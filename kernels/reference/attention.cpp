@@ -27,10 +27,10 @@ struct geometry : attention_shape {
     return lse_at(H, query_starts[at.s], query_starts[at.s + 1], at.h, at.i);
   }
   std::int64_t key_of(const query_index& at, std::int64_t j) const {
-    return j * key_row + group_of(at.h) * key_group;
+    return key_place(*this, j) * key_row + group_of(at.h) * key_group;
   }
   std::int64_t value_of(const query_index& at, std::int64_t j) const {
-    return j * value_row + group_of(at.h) * value_group;
+    return key_place(*this, j) * value_row + group_of(at.h) * value_group;
   }
   bool sees(const query_index& at, std::int64_t j) const {
     return !causal

@@ -49,7 +49,7 @@ const tensor& borders(const row_layout& rows) {
 }
 
 /// The shape of an attention, without its strides.
-kernels::attention_shape shape_of(const tape& tape,
+kernels::attention_shape shape_of(tape& tape,
                                   const attention_options& options,
                                   const row_layout& queries,
                                   const row_layout& keys) {
@@ -78,10 +78,11 @@ kernels::attention_shape shape_of(const tape& tape,
           .longest_query = queries.T(),
           .longest_key = keys.T(),
           .uniform = queries.uniform && keys.uniform,
-          .same_bits = options.same_bits};
+          .same_bits = options.same_bits,
+          .row_invariant = tape.stream().row_invariant()};
 }
 
-kernels::attention_shape fused_shape(const tape& tape,
+kernels::attention_shape fused_shape(tape& tape,
                                      const attention_options& options,
                                      const row_layout& rows) {
   auto out = shape_of(tape, options, rows, rows);
@@ -95,7 +96,7 @@ void set_pair_strides(kernels::attention_shape& of, const attention_options& opt
   of.key_row = of.value_row = options.groups * options.pair_width();
 }
 
-kernels::attention_shape cross_shape(const tape& tape,
+kernels::attention_shape cross_shape(tape& tape,
                                      const attention_options& options,
                                      const row_layout& queries,
                                      const row_layout& keys) {
@@ -344,14 +345,18 @@ variable run_cached(tape& tape,
                                            .width = pair,
                                            .row = options.groups * width,
                                            .group = width});
-  auto whole = rows;  // a cache has no documents
-  whole.documents = whole.document_samples = {};
-  auto at = fused_shape(tape, options, whole);
+  auto queries = rows;
+  if (!cache.pages)  // such a cache has no documents
+    queries.documents = queries.document_samples = {};
+  const auto& keys = cache.pages ? cache.order : cache.positions;
+  auto at = fused_shape(tape, options, queries);
+  ensure(cache.starts.size() == at.S + 1, "ATTENTION-4: queries and keys have as many sequences");
   at.key_starts = cache.starts.data<std::int32_t>();
-  at.key_position = cache.positions.data<std::int32_t>();
+  at.key_position = keys.data<std::int32_t>();
   set_pair_strides(at, options);
-  at.key_rows = cache.positions.size();
-  at.longest_key = at.key_rows / at.S;
+  at.key_rows = keys.size();
+  at.longest_key = cache.capacity();
+  at.pages = cache.pages.data<std::int32_t>();
   auto o = output_of(tape.stream(), qkv.data, options);
   auto lse = tensor::empty<float>(tape.stream(), {options.heads, rows.order.size()});
   const T* const kept = cache.entries.data<T>();

@@ -172,7 +172,8 @@ variable run_grouped(tape& tape,
                                            .R = R,
                                            .E = E,
                                            .N = N,
-                                           .K = K});
+                                           .K = K,
+                                           .row_invariant = tape.stream().row_invariant()});
   auto made = tape.make(std::move(y), x.placements.with(axis::expert_tensor, result));
   if (tape.recording()) {
     auto n = std::make_unique<grouped_linear_node<T>>();

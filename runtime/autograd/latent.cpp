@@ -275,7 +275,8 @@ variable values_of(tape& tape, const variable& o, int up, const attention_option
                                           .bias = nullptr,
                                           .R = R,
                                           .N = Dv,
-                                          .K = L});
+                                          .K = L,
+                                          .row_invariant = stream.row_invariant()});
   auto out = tensor::empty<T>(stream, with_channels(o.data.extents(), H * Dv));
   copy<T>(stream, out, {0, H * Dv, Dv}, values, {0, Dv, R * Dv}, {R, H, Dv});
   return tape.make(std::move(out), o.placements);

@@ -90,7 +90,8 @@ variable run_linear(tape& tape,
                                                R,
                                                N,
                                                K,
-                                               activation});
+                                               activation,
+                                               tape.stream().row_invariant()});
   auto made = tape.make(std::move(y), x.placements.with(axis::tensor, result));
   if (tape.recording()) {
     auto n = std::make_unique<linear_node<T>>();

@@ -267,13 +267,23 @@ attention_options absorbed(const attention_options& options, std::int64_t latent
 /// (.., H Dv). feature_sharded. `options` are those of latent_qkv.
 variable absorbed_output(tape& tape, const variable& o, int up, const attention_options& options);
 
-/// Key-value cache of one layer for decoding: B sequences of `capacity` rows.
+/// Key-value cache of one layer for decoding: B sequences of `capacity` rows, or sequences in pages
+/// of 64 rows.
 struct attention_cache {
-  /// (B * capacity, G, D + Dv), key then value; (.., D) with attention_options::values_in_keys
+  /// (cache rows, G, D + Dv), key then value; (.., D) with attention_options::values_in_keys
   tensor entries;
-  tensor positions;  ///< (B * capacity) i32; INT32_MAX in unused rows
+  tensor positions;  ///< (cache rows) i32; INT32_MAX in unused rows
   tensor starts;     ///< (B + 1) i32
   tensor rows;       ///< (new rows) i32, cache row of each new row
+
+  // In pages, `starts` counts rows of whole pages, in the order of sequences. The new rows are
+  // documents of a sequence each.
+  tensor pages;              ///< i32, the cache's page of each of these; empty: not in pages
+  tensor order;              ///< i32, position of each of these rows: 0, 1, ... in each sequence
+  std::int64_t longest = 0;  ///< rows of the longest sequence
+
+  /// Positions of a sequence are below this.
+  std::int64_t capacity() const { return pages ? longest : positions.size() / (starts.size() - 1); }
 };
 
 /// Attention for decoding, without a backward pass: appends the keys and values of the new rows to

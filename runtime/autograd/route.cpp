@@ -119,7 +119,8 @@ variable run_gate(tape& tape,
                                      .bias = bias < 0 ? nullptr : tape.value<float>(bias),
                                      .R = n->R,
                                      .N = E,
-                                     .K = n->C});
+                                     .K = n->C,
+                                     .row_invariant = tape.stream().row_invariant()});
   auto result = tape.make(std::move(y), x.placements);
   n->dy = result.gradient;
   tape.record(std::move(n));

@@ -61,6 +61,10 @@ class stream {
   const memory_pool& pool() const { return pool_; }
   kernels::backend where() const { return where_; }
   int threads() const { return threads_; }
+  /// With true, later forward passes on the CPU give a row the same bits in any batch. Operations
+  /// have a member of this name.
+  void set_row_invariant(bool x) { row_invariant_ = x; }
+  bool row_invariant() const { return row_invariant_; }
   /// Null on the CPU and with a shadow pool.
   const std::shared_ptr<device_queue>& queue() const { return queue_; }
 
@@ -107,6 +111,7 @@ class stream {
 
   kernels::backend where_;
   int threads_;
+  bool row_invariant_ = false;
   std::unique_ptr<operation_timer> timer_;
   memory_pool pool_;
   memory_block scratch_;

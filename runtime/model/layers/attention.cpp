@@ -46,7 +46,7 @@ void add_core_attention(module_builder& to,
         auto products = std::exchange(p.x, {});
         if (decodes) {
           auto& kept = p.caches->at(cache);
-          const auto capacity = kept.positions.size() / (kept.starts.size() - 1);
+          const auto capacity = kept.capacity();
           p.x = cached_attention(
               tape, std::move(products), options, p.rows, kept, bias(tape, capacity, capacity));
           return;
