@@ -90,28 +90,6 @@ void launch_sites::kill(const launch_action::kill& x) {
       runtime::signal_process{x.request, agent_name_of(x.who.process), x.who.incarnation, SIGKILL});
 }
 
-<<<<<<< HEAD
-  // The agent knows the processes that it started. The run's folder knows each process that has
-  // stood, and the kernel those that run, also when the agent is new.
-  void take_over() {
-    std::map<int, filled_place> all;
-    const auto note = [&all](const std::string& name, std::uint64_t incarnation, std::int64_t pid) {
-      const messages::process_name who{process_of(name), std::uint32_t(incarnation)};
-      if (who.process >= 0 && who.incarnation >= all[who.process].who.incarnation)
-        all[who.process] = {.who = who, .pid = pid};
-    };
-    for (const auto& one : runtime::seen_processes(folder_, [](const std::string&) {}))
-      note(one.entry.name, one.entry.incarnation, 0);
-    std::vector<runtime::process_started> running;
-    for (const auto& one : runtime::parts_of_host(settings_.run))
-      if (process_of(one.name) >= 0)
-        running.push_back({.name = one.name, .which = one.incarnation, .process = one.process});
-    for (const auto& one : agent_.take_over(running))
-      note(one.name, one.which, one.ended ? 0 : one.process.pid);
-    for (auto& [process, x] : all)
-      filled_.push_back(x);
-  }
-=======
 bool launch_sites::end_agent(int) {
   if (!agent_->is_there())
     return false;
