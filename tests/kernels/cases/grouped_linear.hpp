@@ -122,7 +122,7 @@ inline op_family grouped_linear_family() {
   // A weight of whole squares, which tiles read in place; with more terms than a packing, and more
   // rows than are packed at a time.
   add({{70, 33}, {0, 0}, 1, 64, 544}, true);
-  add({{150}, {0}, 1, 64, 4128}, true);
+  add({{150}, {0}, 1, 32, 4128}, true);
   // Short groups that share a tile: two of 16 terms, then four of 8, with and without a rest.
   add({{16, 9, 11}, {0, 0, 0}, 1, 40, 70});
   add({{7, 8, 1, 5, 3, 2}, {0, 0, 0, 0, 0, 0}, 1, 40, 70});
