@@ -31,8 +31,10 @@ HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-/// While alive, configures the calling thread's eight tiles as 16 rows of 64 bytes. With fewer
-/// than 32 terms, an even number, tiles 4 and 5 have rows of as many, 6 and 7 as many half rows.
+/// While alive, configures the calling thread's eight tiles for products of `terms` terms: an even
+/// number, at most 32. Sums, in tiles 0 to 3, have 16 rows of 64 bytes. Factors a, in tiles 4 and
+/// 5, have 16 rows of `terms` numbers. Factors b, in tiles 6 and 7, have `terms` / 2 rows of 64
+/// bytes.
 class tiles_in_use {
  public:
   explicit tiles_in_use(std::int64_t terms = block_side) {

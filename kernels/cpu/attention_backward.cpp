@@ -349,6 +349,8 @@ void add_partial_dbias(const attention_backward<T>& op,
 
 template <class T>
 backward_plan plan_of(const attention_backward<T>& op, int threads) {
+  if (op.shape.pages != nullptr)
+    throw std::logic_error("attention over pages of keys has a forward pass only");
   return {op.shape,
           op.dbias == nullptr ? 0 : op.bias.count,
           threads,

@@ -93,8 +93,8 @@ void few_rows_range(const few_rows_product<T>& p, std::int64_t begin, std::int64
   if (p.R <= most_few_rows)
     return few_rows_block(p, begin, end);
   // Half of an L2 cache of 512 KB holds the weights of these columns.
-  const std::int64_t columns
-      = std::max<std::int64_t>(4, (std::int64_t{1} << 18) / (p.K * std::int64_t{sizeof(T)}));
+  const std::int64_t columns = std::max<std::int64_t>(
+      4, (std::int64_t{1} << 18) / (p.K * std::int64_t{sizeof(T)}) / 4 * 4);
   for (std::int64_t n = begin; n < end; n += columns)
     for (std::int64_t r = 0; r < p.R; r += most_few_rows) {
       few_rows_product<T> rows = p;

@@ -85,9 +85,8 @@ void multiply_part(product_series<T> all, const product_part& part, bool tiles, 
 
 // packed_product.cpp: f16, bf16 on processors where oneDNN lacks it, and parts of all types.
 // Operands are converted to float during packing. Parts read a float weight in place. An element is
-// the sum of blocks of 384 terms.
-// Within a block, terms are added in order by multiply-adds (fused except on SSE4). For one
-// instruction set, bits do not depend on M, N or the thread count.
+// the sum of blocks of 384 terms. Within a block, terms are added in order by multiply-adds (fused
+// except on SSE4). For one instruction set, bits do not depend on M, N or the thread count.
 
 template <class T>
 std::size_t packed_scratch(const product<T>& p, int threads);
@@ -106,8 +105,7 @@ void multiply_packed_part(product_series<T> all, const product_part& part, const
 template <class T>
 bool has_tiles_of();
 /// True if the product uses tiles: every bf16 product, and float products for which splitting the
-/// factors pays off. Depends on M, N and K.
-/// Never for a float product with `row_invariant`.
+/// factors pays off, except with `row_invariant`. Depends on M, N and K.
 template <class T>
 bool in_tiles(const product<T>& p);
 /// While alive, small float products use tiles, too. Used by tests.

@@ -55,10 +55,9 @@ HWY_INLINE void transpose_tile(const void* from, std::int64_t row, void* to, std
   }
 }
 
-/// Transposes 32 x 32 floats, which may be stored tiles.
+/// Transposes 32 x 32 floats.
 HWY_INLINE void transpose_block(const float* from, float* to) {
   constexpr std::int64_t row = block_side * sizeof(float);
-  asm volatile("" ::: "memory");  // gcc ignores that tile stores write memory
   for (std::int64_t down = 0; down < block_side; down += 16)
     for (std::int64_t across = 0; across < block_side; across += 16)
       transpose_tile(from + down * block_side + across, row, to + across * block_side + down, row);

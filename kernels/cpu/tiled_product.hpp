@@ -75,9 +75,9 @@ struct tiled {
   };
   squares_of_a a(std::int64_t panel_of_terms_begin, std::int64_t steps, std::int64_t panel) const {
     if (turned) {
-      const std::int64_t first = (row + panel * block_side) * of.a.row;
+      const std::int64_t begin = (row + panel * block_side) * of.a.row;
       return {
-          .at = reinterpret_cast<const std::byte*>(of.a.data + first + term + panel_of_terms_begin),
+          .at = reinterpret_cast<const std::byte*>(of.a.data + begin + term + panel_of_terms_begin),
           .row = of.a.row * std::int64_t{sizeof(T)},
           .next = block_side * sizeof(T)};
     }

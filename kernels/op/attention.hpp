@@ -82,7 +82,8 @@ struct attention_shape {
   bool uniform = false;
   /// false: a backend may use a faster summation order that differs between runs.
   bool same_bits = true;
-  /// true: the bits of a query row do not depend on the number of its sequence's query rows.
+  /// true: on CPUs the bits of a query row do not depend on the number of its sequence's query
+  /// rows.
   bool row_invariant = false;
 
   /// (key_rows / attention_page) or null: the keys are in pages, and every key_starts is a multiple

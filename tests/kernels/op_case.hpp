@@ -85,6 +85,7 @@ struct op_case {
   bool same_bits_by_threads = true;   ///< bits do not depend on the thread count
   bool same_bits_by_address = false;  ///< bits do not depend on the alignment of the arrays
   bool large = false;                 ///< too large for the emulated device
+  bool on_devices = true;             ///< the cuda backend has it
 };
 
 /// A forward pass and the operations that compute its gradients, in double on the reference. Tests

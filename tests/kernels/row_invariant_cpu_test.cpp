@@ -1,6 +1,7 @@
 // Serving: keys in pages, and rows whose bits do not depend on the batch.
 
 #include "kernels/op/attention.hpp"
+#include "kernels/op/grouped_linear.hpp"
 #include "kernels/op/linear.hpp"
 #include "tests/kernels/vector_targets.hpp"
 #include "tests/support/on_cpu.hpp"
@@ -14,6 +15,8 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 
 using namespace troupe;
@@ -132,35 +135,61 @@ TEMPLATE_TEST_CASE("keys in pages give the bits of keys in order, in chunks of a
     }
 }
 
+TEST_CASE("attention refuses a backward pass over keys in pages", "[kernels][attention]") {
+  const std::int32_t page = 0;
+  const kernels::attention_backward<float> op{.shape = {.pages = &page}};
+  CHECK_THROWS_AS(tests::on_cpu(op), std::logic_error);
+}
+
 TEMPLATE_TEST_CASE("a row of a product has the same bits alone and among any number of rows",
                    "[kernels][linear]",
                    float,
                    kernels::bf16,
                    kernels::f16) {
   const tests::vector_target only(GENERATE(from_range(every_target())));
-  constexpr std::int64_t rows = 700, N = 330, K = 257;  // so many that float takes tiles otherwise
-  const auto x = drawn<TestType>(rows * K, 4), weight = drawn<TestType>(N * K, 5),
-             bias = drawn<TestType>(N, 6);
-  const auto product = [&](std::int64_t first, std::int64_t n) {
+  constexpr std::int64_t rows = 400;  // so many that float takes tiles otherwise
+  // Of whole squares, tiles read the weight of an expert in place.
+  const auto [N, K] = GENERATE(std::pair<std::int64_t, std::int64_t>{330, 257},
+                               std::pair<std::int64_t, std::int64_t>{352, 256});
+  const auto x = drawn<TestType>(std::size_t(rows * K), 4),
+             weight = drawn<TestType>(std::size_t(N * K), 5),
+             bias = drawn<TestType>(std::size_t(N), 6);
+  const auto product = [&, N = N, K = K](bool of_expert, std::int64_t first, std::int64_t n) {
     std::vector<TestType> y(std::size_t(n * N));
-    tests::on_cpu(kernels::linear_forward<TestType>{.y = y.data(),
-                                                    .z = nullptr,
-                                                    .x = x.data() + first * K,
-                                                    .weight = weight.data(),
-                                                    .bias = bias.data(),
-                                                    .R = n,
-                                                    .N = N,
-                                                    .K = K,
-                                                    .row_invariant = true});
+    const std::int64_t offsets[] = {0, n};
+    const std::int32_t expert = 0;
+    if (of_expert)
+      tests::on_cpu(kernels::grouped_linear_forward<TestType>{.y = y.data(),
+                                                              .x = x.data() + first * K,
+                                                              .weight = weight.data(),
+                                                              .bias = bias.data(),
+                                                              .groups = {offsets, &expert, 1},
+                                                              .R = n,
+                                                              .E = 1,
+                                                              .N = N,
+                                                              .K = K,
+                                                              .row_invariant = true});
+    else
+      tests::on_cpu(kernels::linear_forward<TestType>{.y = y.data(),
+                                                      .z = nullptr,
+                                                      .x = x.data() + first * K,
+                                                      .weight = weight.data(),
+                                                      .bias = bias.data(),
+                                                      .R = n,
+                                                      .N = N,
+                                                      .K = K,
+                                                      .row_invariant = true});
     return y;
   };
-  const auto whole = product(0, rows);
-  for (const std::int64_t chunk : {1, 7, 8, 9, 33, 300}) {
-    std::vector<TestType> parts;
-    for (std::int64_t first = 0; first < rows; first += chunk) {
-      const auto part = product(first, std::min(chunk, rows - first));
-      parts.insert(parts.end(), part.begin(), part.end());
+  for (const bool of_expert : {false, true}) {
+    const auto whole = product(of_expert, 0, rows);
+    for (const std::int64_t chunk : {1, 7, 9, 33, 300}) {
+      std::vector<TestType> parts;
+      for (std::int64_t first = 0; first < rows; first += chunk) {
+        const auto part = product(of_expert, first, std::min(chunk, rows - first));
+        parts.insert(parts.end(), part.begin(), part.end());
+      }
+      CHECK(equal_bits(parts, whole));
     }
-    CHECK(equal_bits(parts, whole));
   }
 }

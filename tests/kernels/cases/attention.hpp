@@ -23,6 +23,8 @@ struct attention_extents {
   std::int64_t gap = 0;  ///< unused elements between rows
   std::int64_t Dv = D;
   bool biased = false;  ///< with a bias for every distance of a visible pair, and its gradient
+  bool paged = false;   ///< keys of whole pages, in reverse order
+  bool row_invariant = false;
 
   static std::int32_t sum(const std::vector<std::int32_t>& lengths) {
     std::int32_t out = 0;
@@ -125,7 +127,14 @@ struct attention_extents {
         .query_rows = query_rows(),
         .key_rows = key_rows(),
         .longest_query = longest(queries),
-        .longest_key = longest(keys)};
+        .longest_key = longest(keys),
+        .row_invariant = row_invariant};
+    if (paged) {
+      std::vector<double> pages;
+      for (auto n = key_rows() / kernels::attention_page; n > 0; --n)
+        pages.push_back(double(n - 1));
+      out.pages = positions(a, "pages", pages);
+    }
     if (p_drop > 0) {
       out.sample = a.in<std::uint64_t>("sample", whole_numbers(out.S, 1000));
       a.counts("sample", 0);
@@ -309,6 +318,26 @@ inline op_family attention_family() {
                "at any positions");
   add_biased({2, 1, 16, std::vector<std::int32_t>(40, 9), std::vector<std::int32_t>(40, 9), false},
              "of many sequences");
+
+  // Keys in pages, in the forward pass; also with rows that have the same bits in any number.
+  for (const bool row_invariant : {false, true}) {
+    const auto add_paged = [&](attention_extents s, const std::string& text) {
+      s.paged = true;
+      s.row_invariant = row_invariant;
+      out.cases.push_back({.shape = text + ", in pages" + (row_invariant ? ", invariant" : ""),
+                           .op = s.forward(),
+                           .on_devices = false});
+    };
+    for (const std::int64_t D : {20, 64}) {
+      add_paged({4, 2, D, {1, 4, 2}, {192, 64, 128}, true, false, -1, 0.2F}, "decoding");
+      add_paged({4, 2, D, {1, 70, 3}, {64, 192, 128}, true, false, 70, 0, 0, false, 8, 40},
+                "through a window, with other values and gaps");
+    }
+    add_paged({6, 2, 24, {3, 130}, {192, 128}, true, false, 30, 0, 0, true}, "at any positions");
+    add_paged({2, 1, 32, {5, 2}, {64, 128}, false}, "not causal");
+    add_paged({2, 1, 16, {3, 65}, {192, 128}, true, false, 100, 0, 0, false, 0, 16, true},
+              "with biases");
+  }
 
   // lse is stored in float between the passes.
   const auto gradient = [&out](const attention_extents& s, const std::string& text) {

@@ -118,9 +118,14 @@ inline op_family grouped_linear_family() {
   add({{33, 2}, {0, 1}, 2, 70, 1600}, true);
   add({{40, 30}, {0, 1}, 2, 70, 4200}, true);
   add({{4200, 40}, {0, 1}, 2, 33, 40}, true);
-  add({{35}, {0}, 1, 4200, 33}, true);
-  // A weight of whole squares, which tiles read in place.
+  add({{35}, {0}, 1, 4200, 161}, true);
+  // A weight of whole squares, which tiles read in place; with more terms than a packing, and more
+  // rows than are packed at a time.
   add({{70, 33}, {0, 0}, 1, 64, 544}, true);
+  add({{150}, {0}, 1, 32, 4128}, true);
+  // Short groups that share a tile: two of 16 terms, then four of 8, with and without a rest.
+  add({{16, 9, 11}, {0, 0, 0}, 1, 40, 70});
+  add({{7, 8, 1, 5, 3, 2}, {0, 0, 0, 0, 0, 0}, 1, 40, 70});
   for (const bool with_bias : {false, true}) {
     const grouped_extents s{{2, 0, 3, 1}, {1, 0, 1, 0}, 3, 4, 3, with_bias};
     out.gradients.push_back({.shape = with_bias ? "with bias" : "",

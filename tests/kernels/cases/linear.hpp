@@ -13,7 +13,7 @@ namespace troupe::tests {
 struct linear_extents {
   std::int64_t R, N, K;
   kernels::epilogue activation = kernels::epilogue::none, made_x = kernels::epilogue::none;
-  bool with_bias = true, with_z = true;
+  bool with_bias = true, with_z = true, row_invariant = false;
 
   /// Error of rounding a sum to its type before the activation or its slope.
   template <class T>
@@ -38,7 +38,8 @@ struct linear_extents {
           .R = s.R,
           .N = s.N,
           .K = s.K,
-          .activation = s.activation};
+          .activation = s.activation,
+          .row_invariant = s.row_invariant};
       a.multiplied(y, s.K);
       if (s.with_z)
         a.multiplied("z", s.K);
@@ -126,6 +127,15 @@ inline op_family linear_family() {
                                 {5, 19, 1543}})
     add({R, N, K}, "");
   add({61, 67, 127, epilogue::none, epilogue::none, false, false}, " without bias");
+  // Blocks of rows, and of columns whose weights fit a cache; at the end a part of each.
+  for (const auto e : {epilogue::none, epilogue::gelu_tanh}) {
+    linear_extents s{.R = 21, .N = 75, .K = 4100, .activation = e};
+    s.row_invariant = true;
+    out.cases.push_back({.shape = shape_text({{"R", s.R}, {"N", s.N}, {"K", s.K}}) + " invariant"
+                                  + (e == epilogue::none ? "" : " gelu_tanh"),
+                         .op = s.forward(),
+                         .large = true});
+  }
   for (const epilogue e : kernels::every_epilogue) {
     const std::string name = e == epilogue::none ? "" : " " + std::string(text(activation_of(e)));
     for (const bool with_z : {false, true}) {
