@@ -89,7 +89,11 @@ fs::path folder_of_gguf(const fs::path& path, const fs::path& cache) {
   name.add(in.header().data(), in.header().size());
   in.require_intact();
   auto folder = cache / folders / to_string(name.result());
-  make_folder(folder);
+  try {
+    make_folder(folder);
+  } catch (const io_error& failure) {
+    throw io_error("{}; set HF_HUB_CACHE to a folder that this process can write", failure.what());
+  }
   if (!tokenizer.tokenizer.empty()) {
     put(folder / "tokenizer_config.json", tokenizer.configuration);
     put(folder / "tokenizer.json", tokenizer.tokenizer);

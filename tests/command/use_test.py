@@ -104,8 +104,8 @@ def check_gguf(folder):
         works("checkpoint", "export", back, "--gguf", again)
         works(*generate, again)
         run_folder = folder / f"{name}_run"
-        works("train", "gpt", *SMALL[6:], "--load-hf", file, "--data-path", folder / "d_text_document", "--split",
-              "100,0,0", "--eval-iters", 0, "--save", run_folder)
+        works("train", "gpt", *SMALL[6:], "--load-hf" if name == "gpt2" else "--load", file, "--data-path",
+              folder / "d_text_document", "--split", "100,0,0", "--eval-iters", 0, "--save", run_folder)
         configuration = (run_folder / "config.yaml").read_text()
         if str(file) not in configuration or str(folder / "cache") in configuration:
             raise wrong(f"config.yaml does not name the file: {configuration}")
