@@ -187,10 +187,10 @@ int import_from_hub(import_flags& flags) {
   const auto model = runtime::read_hub_model(flags.hub);
   const runtime::initial_parameters begun(model.config());
   const auto description = tokenizer_of(flags, model);
-  const nlohmann::json identity = {
-      {"imported_from",
-       runtime::text_or_bytes(fs::absolute(flags.gguf.empty() ? flags.hub : flags.gguf).string())},
-      {"tokenizer", runtime::json_value(description)}};
+  const nlohmann::json identity
+      = {{"imported_from",
+          runtime::text_or_bytes(fs::absolute(runtime::gguf_behind(flags.hub)).string())},
+         {"tokenizer", runtime::json_value(description)}};
   const auto count = std::uint64_t(runtime::parameter_count(model.config()));
   const runtime::directory_lock lock(flags.save);
   runtime::require_no_checkpoints(flags.save);
@@ -206,13 +206,13 @@ int import_from_hub(import_flags& flags) {
   }
   print_page("wrote '{}': {} parameters\n", folder.string(), count);
   const auto has = [&](std::string_view name) { return model.has(name); };
-  if (const auto told = begun.told(has, flags.hub.string()); !told.empty())
+  if (const auto told = begun.told(has, said.string()); !told.empty())
     print_page("{}\n", told);
   if (identity["tokenizer"]["type"] == runtime::null_tokenizer::type_name)
     print_page(
-        "'{}' has no tokenizer.json or vocab.json, so texts are written as ids; if you have one, "
+        "'{}' has no tokenizer that Troupe reads, so texts are written as ids; if you have one, "
         "import into another folder, with --tokenizer DIR\n",
-        flags.hub.string());
+        said.string());
   return 0;
 }
 

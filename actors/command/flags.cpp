@@ -4,6 +4,7 @@
 #include "actors/command/hub_models.hpp"
 #include "actors/command/other_names.hpp"
 #include "actors/command/setting_flags.hpp"
+#include "runtime/checkpoint/gguf_model.hpp"
 #include "runtime/family/model_family.hpp"
 
 #include <map>
@@ -34,7 +35,7 @@ std::vector<setting> kept_settings(const command_line& line, const training_flag
     if (x.flag.name == "--load-hf" || x.flag.name == "--tokenizer"
         || x.flag.name == "--tokenizer-model")
       for (auto& word : x.words)
-        word = pinned_hub_model(word).string();
+        word = pinned_hub_model(runtime::gguf_behind(word)).string();
   return out;
 }
 

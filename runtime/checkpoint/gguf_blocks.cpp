@@ -111,12 +111,19 @@ void to_floats(const std::byte* in, std::span<float> out) {
     out[i] = float(load<T>(in + i * sizeof(T)));
 }
 
+/// 1 / d, or 0 if that is beyond the floats: a factor so small is stored as 0.
+float inverse_of(float d) {
+  const float out = 1 / d;
+  return std::isfinite(out) ? out : 0;
+}
+
 /// Stores the factor of a block and returns it as stored.
 float store_factor(std::byte* at, float d, const std::string& what) {
   const f16 rounded(d);
   if (!std::isfinite(float(rounded)))
     throw input_error(
-        "{} has elements that need the factor {} of a block, beyond float16 (65504); write bf16",
+        "{} has elements that need the factor {} of a block, beyond float16 (65504); choose the "
+        "type bfloat16 or float32",
         what,
         d);
   store(at, rounded);
@@ -127,7 +134,7 @@ void to_q8_0(const float* in, std::byte* out, const std::string& what) {
   float most = 0;
   for (int i = 0; i < small_block; ++i)
     most = std::max(most, std::abs(in[i]));
-  const float d = most / 127, inverse = d > 0 ? 1 / d : 0;
+  const float d = most / 127, inverse = inverse_of(d);
   store_factor(out, d, what);
   for (int i = 0; i < small_block; ++i)
     store(out + 2 + i, std::int8_t(std::round(in[i] * inverse)));
@@ -138,7 +145,7 @@ void to_q4_0(const float* in, std::byte* out, const std::string& what) {
   for (int i = 0; i < small_block; ++i)
     if (std::abs(in[i]) > std::abs(extreme))
       extreme = in[i];
-  const float d = extreme / -8, inverse = d != 0 ? 1 / d : 0;
+  const float d = extreme / -8, inverse = inverse_of(d);
   store_factor(out, d, what);
   const auto level = [&](float x) {
     return int(std::clamp(std::trunc(double(x) * double(inverse) + 8.5), 0.0, 15.0));
@@ -195,6 +202,8 @@ fitted fit(const float* in) {
   const float high = *std::max_element(in, in + small_block);
   if (high <= low)
     return {0, -low, 0};
+  if (!std::isfinite(high - low))
+    return {high - low, 0, 0};  // store_factor refuses it
   fitted best{(high - low) / 15, -low};
   best.error = error_of(in, best.scale, best.minimum);
   for (float levels = 13; levels < 17; levels += 0.25F) {
@@ -240,7 +249,7 @@ void to_narrow(std::span<const float> in, std::byte* out, const std::string& wha
     const T rounded(in[i]);
     if (!std::isfinite(float(rounded)))
       throw input_error(
-          "{} has an element {}, which is beyond the type; write bf16 or f32", what, in[i]);
+          "{} has an element {}, which is beyond the type; choose the type float32", what, in[i]);
     store(out + i * sizeof(T), rounded);
   }
 }
@@ -298,15 +307,15 @@ void dequantise(block_type type, const std::byte* in, std::span<float> out) {
 void quantise(block_type type, std::span<const float> in, std::byte* out, const std::string& what) {
   const auto& format = format_of(type);
   ensure(std::int64_t(in.size()) % format.elements == 0, "GGUF-2: blocks are converted whole");
-  if (const auto wrong
-      = std::find_if_not(in.begin(), in.end(), [](float x) { return std::isfinite(x); });
-      wrong != in.end() && type != block_type::f32)
-    throw input_error("{} has an element {}; only F32 can store it", what, *wrong);
   if (type == block_type::f32) {
     if (!in.empty())
       std::memcpy(out, in.data(), in.size_bytes());
     return;
   }
+  if (const auto wrong
+      = std::find_if_not(in.begin(), in.end(), [](float x) { return std::isfinite(x); });
+      wrong != in.end())
+    throw input_error("{} has an element {}; only the type float32 can store it", what, *wrong);
   if (type == block_type::f16)
     return to_narrow<f16>(in, out, what);
   if (type == block_type::bf16)

@@ -13,6 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* folders = "troupe-gguf";  // in the cache
+
 /// All keys. Whole numbers of signed types count as unsigned if they are not negative.
 nlohmann::json object_of(const gguf_file& file) {
   auto out = nlohmann::json::object();
@@ -86,8 +88,12 @@ fs::path folder_of_gguf(const fs::path& path, const fs::path& cache) {
   name.add(file.string().data(), file.string().size());
   name.add(in.header().data(), in.header().size());
   in.require_intact();
-  auto folder = cache / "troupe-gguf" / to_string(name.result());
-  make_folder(folder);
+  auto folder = cache / folders / to_string(name.result());
+  try {
+    make_folder(folder);
+  } catch (const io_error& failure) {
+    throw io_error("{}; set HF_HUB_CACHE to a folder that this process can write", failure.what());
+  }
   if (!tokenizer.tokenizer.empty()) {
     put(folder / "tokenizer_config.json", tokenizer.configuration);
     put(folder / "tokenizer.json", tokenizer.tokenizer);
@@ -101,6 +107,12 @@ fs::path folder_of_gguf(const fs::path& path, const fs::path& cache) {
                    failure.message());
   put(folder / "config.json", config);  // the last one: the folder is complete
   return folder;
+}
+
+fs::path gguf_behind(const fs::path& folder) {
+  std::error_code failure;
+  auto file = fs::read_symlink(folder / gguf_weights, failure);
+  return failure || folder.parent_path().filename() != folders ? folder : file;
 }
 
 }  // namespace troupe::runtime

@@ -21,6 +21,9 @@ inline constexpr const char* gguf_weights = "model.gguf";
 std::filesystem::path folder_of_gguf(const std::filesystem::path& file,
                                      const std::filesystem::path& cache);
 
+/// The file that such a folder stands for; other paths unchanged.
+std::filesystem::path gguf_behind(const std::filesystem::path& folder);
+
 /// The type of matrices in a written file. Vectors, positions and routers stay F32.
 /// q4_k: embedding and output layer are Q8_0. A matrix whose rows are not whole blocks has the next
 /// of Q8_0 and F16 that fits.

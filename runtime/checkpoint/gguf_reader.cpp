@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <set>
 
 namespace troupe::runtime {
 namespace {
@@ -258,12 +259,12 @@ void gguf_file::read_header() {
   const auto text = file_.text();
   gguf_cursor in(text, "'" + path_.string() + "'");
   const auto [tensors, pairs] = read_beginning(in);
-  std::map<std::string, std::size_t> seen;
+  std::set<std::string> keys, names;
   for (std::uint64_t i = 0; i < pairs; ++i) {
     const auto begin = in.at();
     auto key = in.string(fmt::format("metadata key {}", i + 1), longest_key);
     const auto field = "metadata " + shown(nlohmann::json(key));
-    if (!seen.emplace(key, i).second)
+    if (!keys.insert(key).second)
       in.refuse(begin, "{} is there twice; the file is damaged", field);
     gguf_value x;
     x.type = in.type(field);
@@ -303,7 +304,7 @@ void gguf_file::read_header() {
                 offset,
                 alignment);
     x.offset = std::size_t(offset);
-    if (!seen.emplace("\n" + x.name, i).second)  // no key begins so
+    if (!names.insert(x.name).second)
       in.refuse(begin, "{} is there twice; the file is damaged", field);
     tensors_.push_back(std::move(x));
   }

@@ -108,9 +108,9 @@ std::unique_ptr<checkpoint_reader> open_model(const std::filesystem::path& from)
   std::error_code failure;
   if (!std::filesystem::is_directory(from, failure))
     throw input_error(
-        "cannot load a model from '{}': there is no such folder; name the `checkpoints.save` "
-        "folder of a training run, a model folder of Hugging Face, or a model of the Hub as "
-        "ORG/NAME",
+        "cannot load a model from '{}': there is no such folder and no such GGUF file; name the "
+        "`checkpoints.save` folder of a training run, a model folder of Hugging Face, a GGUF file, "
+        "or a model of the Hub as ORG/NAME",
         from.string());
   if (std::filesystem::exists(from / "manifest.json", failure))
     return open_checkpoint(from);

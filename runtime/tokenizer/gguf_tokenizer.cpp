@@ -6,6 +6,7 @@
 #include "runtime/tokenizer/gguf_words.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/ranges.h>
 #include <set>
 
@@ -58,7 +59,7 @@ class gguf_tokenizer_reader {
     return x == nullptr ? otherwise : x->get<bool>();
   }
 
-  /// Null if the list is missing or optional.
+  /// Empty if the list is missing. `size`: of the list, unless 0.
   const json& list(const std::string& key,
                    bool (json::*is)() const noexcept,
                    std::size_t size) const {
@@ -199,12 +200,14 @@ json byte_level_of(const gguf_tokenizer_reader& in, const gguf_tokens& tokens) {
 json sentence_piece_of(const gguf_tokenizer_reader& in, const gguf_tokens& tokens) {
   std::vector<float> scores;
   for (const auto& x : in.list("ggml.scores", &json::is_number, tokens.text.size()))
-    scores.push_back(x.get<float>());
+    if (scores.emplace_back(x.get<float>()); !std::isfinite(scores.back()))
+      in.refuse("ggml.scores", "has a score that is not a finite number; the file is damaged");
   if (scores.empty())
     in.refuse("ggml.scores", "is missing; the file is damaged");
-  for (const auto* key : {"ggml.remove_extra_whitespaces"})
-    if (in.flag(key, false))
-      in.refuse(key, "is true, which is not supported");
+  if (in.flag("ggml.remove_extra_whitespaces", false))
+    in.refuse("ggml.remove_extra_whitespaces",
+              "is true, which is not supported: use the tokenizer.json of the original model, from "
+              "its folder of Hugging Face");
   const bool prefix = in.flag("ggml.add_space_prefix", true);
   json out;
   auto steps = json::array();

@@ -171,11 +171,15 @@ nlohmann::ordered_json gguf_of_tokenizer(const gguf_tokenizer_source& from) try 
       out[key] = std::uint64_t(*id);
   out["tokenizer.ggml.add_bos_token"] = begins;
   out["tokenizer.ggml.add_eos_token"] = ends;
-  const auto chat = from.configuration.find("chat_template");
+  const auto chat = from.configuration.value("chat_template", json());
   if (!from.chat_template.empty())
     out["tokenizer.chat_template"] = from.chat_template;
-  else if (chat != from.configuration.end() && chat->is_string())
-    out["tokenizer.chat_template"] = *chat;
+  else if (chat.is_string())
+    out["tokenizer.chat_template"] = chat;
+  else if (chat.is_array())
+    for (const auto& one : chat)
+      if (one.at("name") == "default")
+        out["tokenizer.chat_template"] = one.at("template").get<std::string>();
   return out;
 } catch (const json::exception& failure) {
   refuse(from, "its tokenizer.json lacks a part: " + json_complaint(failure));

@@ -103,8 +103,12 @@ def check_gguf(folder):
         again = folder / f"{name}_again.gguf"
         works("checkpoint", "export", back, "--gguf", again)
         works(*generate, again)
-        works("train", "gpt", *SMALL[6:], "--load-hf", file, "--data-path", folder / "d_text_document", "--split",
-              "100,0,0", "--eval-iters", 0)
+        run_folder = folder / f"{name}_run"
+        works("train", "gpt", *SMALL[6:], "--load-hf" if name == "gpt2" else "--load", file, "--data-path",
+              folder / "d_text_document", "--split", "100,0,0", "--eval-iters", 0, "--save", run_folder)
+        configuration = (run_folder / "config.yaml").read_text()
+        if str(file) not in configuration or str(folder / "cache") in configuration:
+            raise wrong(f"config.yaml does not name the file: {configuration}")
         refuses("exists; name a new file", "checkpoint", "export", save, "--gguf", file)
         small = folder / f"{name}_q8_0.gguf"
         works("checkpoint", "export", save, "--gguf", small, "--dtype", "q8_0")

@@ -21,6 +21,27 @@ void read_everything(const gguf_file& file) {
   }
 }
 
+/// The same file with a tokenizer of scored pieces.
+std::string with_tokenizer(const std::filesystem::path& from) {
+  const gguf_file in(from);
+  auto metadata = in.metadata();
+  std::erase_if(metadata, [](const auto& x) { return x.first.starts_with("tokenizer."); });
+  metadata.emplace_back("tokenizer.ggml.model", gguf_value{gguf_type::string, {}, "llama"});
+  metadata.emplace_back("tokenizer.ggml.tokens",
+                        gguf_value{gguf_type::array, gguf_type::string, {"<unk>", "a", "b", "ab"}});
+  metadata.emplace_back("tokenizer.ggml.scores",
+                        gguf_value{gguf_type::array, gguf_type::f32, {0.0, -1.0, -2.0, -3.0}});
+  const auto path = fuzz::folder() / "tokens.gguf";
+  gguf_writer out(path, metadata, in.tensors());
+  for (const auto& x : in.tensors()) {
+    std::vector<float> values(std::size_t(x.extents.size()));
+    in.read(x, 0, values);
+    out.add(values);
+  }
+  out.commit();
+  return fuzz::get(path);
+}
+
 }  // namespace
 
 std::vector<std::string> fuzz::seeds() {
@@ -35,6 +56,7 @@ std::vector<std::string> fuzz::seeds() {
     write_gguf_model(folder() / "seed.gguf", what, type, zeros);
     out.push_back(get(folder() / "seed.gguf"));
   }
+  out.push_back(with_tokenizer(folder() / "seed.gguf"));
   return out;
 }
 
@@ -48,6 +70,8 @@ std::vector<std::string> fuzz::dictionary() {
           "blk.0.attn_q.weight",
           "tokenizer.ggml.model",
           "tokenizer.ggml.tokens",
+          "tokenizer.ggml.scores",
+          std::string("\x00\x00\xc0\x7f", 4),  // not a number
           "qwen2",
           std::string("\x0c\x00\x00\x00", 4),
           std::string("\x09\x00\x00\x00", 4),

@@ -97,7 +97,10 @@ std::optional<llama3_scaling> scaling_of(const std::vector<float>& factors,
   return std::nullopt;
 }
 
-ordered_json rope_scaling_of(gguf_reader_of& in, const gguf_outline& all, double base) {
+ordered_json rope_scaling_of(gguf_reader_of& in,
+                             const gguf_outline& all,
+                             double base,
+                             std::int64_t head) {
   const auto kind = in.text("rope.scaling.type", "none");
   in.flag("rope.scaling.finetuned", true);
   std::optional<std::int64_t> original;
@@ -105,8 +108,8 @@ ordered_json rope_scaling_of(gguf_reader_of& in, const gguf_outline& all, double
     original = in.size("rope.scaling.original_context_length");
   const auto factor = in.number("rope.scaling.factor", 1);
   if (!all.rotary_factors.empty()) {
-    const auto found
-        = kind == "none" ? scaling_of(all.rotary_factors, base, original) : std::nullopt;
+    const bool possible = kind == "none" && 2 * std::int64_t(all.rotary_factors.size()) == head;
+    const auto found = possible ? scaling_of(all.rotary_factors, base, original) : std::nullopt;
     if (!found)
       throw input_error(
           "{}: the factors of its tensor 'rope_freqs.weight' are not those of a Llama 3.1 with "
@@ -176,7 +179,7 @@ ordered_json llama_of(gguf_reader_of& in, const gguf_outline& all, const gguf_ki
                       {"max_position_embeddings", in.size("context_length")},
                       {"rms_norm_eps", in.number("attention.layer_norm_rms_epsilon")},
                       {"rope_theta", base},
-                      {"rope_scaling", rope_scaling_of(in, all, base)}};
+                      {"rope_scaling", rope_scaling_of(in, all, base, head)}};
   if (kind.experts)
     add_experts_of(out, in, kind);
   out["intermediate_size"]

@@ -14,6 +14,7 @@
 
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -207,6 +208,31 @@ TEST_CASE("models that llama.cpp computes in another way are not written", "[ggu
   CHECK_THAT(refusal(exact), ContainsSubstring("GELU by tanh"));
 }
 
+TEST_CASE("factors of rotary pairs that are not those of a Llama 3.1 are refused", "[gguf]") {
+  auto kind = kinds().at("llama3");
+  const auto model = model_of(kind);
+  const auto& hub = *model.family().hub();
+  const auto plan = hub.gguf_of(model);
+  const hub_fields metadata(json_value(json_text(plan.metadata)), "'x.gguf'");
+  const auto refusal = [&](const std::vector<float>& factors) {
+    try {
+      hub.gguf_config({metadata, [](std::string_view) { return false; }, 32, factors});
+      return std::string();
+    } catch (const input_error& failure) {
+      return std::string(failure.what());
+    }
+  };
+  CHECK(refusal(plan.rotary_factors).empty());
+  for (const float wrong : {2.5F, std::numeric_limits<float>::quiet_NaN()}) {
+    auto factors = plan.rotary_factors;
+    factors[0] = wrong;
+    CHECK_THAT(refusal(factors), ContainsSubstring("'rope_freqs.weight' are not those"));
+  }
+  kind["head_dim"] = 32;
+  CHECK_THAT(refusal(hub.gguf_of(model_of(kind)).rotary_factors),
+             ContainsSubstring("'rope_freqs.weight' are not those"));
+}
+
 TEST_CASE("files of unknown models and parts are refused by name", "[gguf]") {
   const scratch_folder folder;
   const auto original = written(model_of(like_llama()), block_type::f32, folder);
@@ -245,6 +271,8 @@ TEST_CASE("the folder of a file is made once, and again for other metadata", "[g
   CHECK(is_hub_folder(first));
   const auto time = fs::last_write_time(first / "config.json");
   CHECK(folder_of_gguf(file, folder / "cache") == first);
+  CHECK(gguf_behind(first) == file);
+  CHECK(gguf_behind(folder / "cache") == folder / "cache");
   CHECK(fs::last_write_time(first / "config.json") == time);
   CHECK_THROWS_WITH(written(model_of(like_llama()), block_type::f32, folder),
                     ContainsSubstring("exists; name a new file"));

@@ -131,7 +131,7 @@ TEST_CASE("blocks stand for the numbers that the package gguf reads from them", 
   }
 }
 
-TEST_CASE("Q4_K is nearer to the numbers than Q4_0, and keeps zeros and constants", "[gguf]") {
+TEST_CASE("Q4_K is nearer to the numbers than Q4_0, and constants keep their value", "[gguf]") {
   const auto values = random_floats(4096);
   const auto error_of = [&](block_type type) {
     std::vector<std::byte> blocks(gguf_bytes(type, {4096}));
@@ -147,14 +147,16 @@ TEST_CASE("Q4_K is nearer to the numbers than Q4_0, and keeps zeros and constant
   CHECK(error_of(block_type::q4_k) < 0.0085);
   CHECK(error_of(block_type::q4_k) < 0.95 * error_of(block_type::q4_0));
   CHECK(error_of(block_type::q8_0) < 0.0008);
-  for (const float constant : {0.0F, 0.25F, -0.25F}) {
+  for (const float constant : {0.0F, 1e-42F, 0.25F, -0.25F}) {
     const std::vector<float> same(256, constant);
-    std::vector<std::byte> block(144);
-    quantise(block_type::q4_k, same, block.data(), "same");
+    std::vector<std::byte> block(272);
     std::vector<float> read(256);
-    dequantise(block_type::q4_k, block.data(), read);
-    for (const auto x : read)
-      REQUIRE(std::abs(x - constant) <= 0.0002F);  // of the factor in 16 bits
+    for (const auto type : {block_type::q8_0, block_type::q4_0, block_type::q4_k}) {
+      quantise(type, same, block.data(), "same");
+      dequantise(type, block.data(), read);
+      for (const auto x : read)
+        REQUIRE(std::abs(x - constant) <= 0.0002F);  // of the factor in 16 bits
+    }
   }
 }
 
@@ -165,9 +167,13 @@ TEST_CASE("numbers beyond a type are refused with the tensor's name", "[gguf]") 
   for (const auto type : {block_type::f16, block_type::q8_0, block_type::q4_0, block_type::q4_k})
     CHECK_THROWS_WITH(quantise(type, values, out.data(), "tensor 'a'"),
                       ContainsSubstring("tensor 'a' has"));
+  values[3] = 3e38F;
+  values[4] = -3e38F;
+  CHECK_THROWS_WITH(quantise(block_type::q4_k, values, out.data(), "tensor 'a'"),
+                    ContainsSubstring("choose the type bfloat16 or float32"));
   values[3] = std::numeric_limits<float>::quiet_NaN();
   CHECK_THROWS_WITH(quantise(block_type::bf16, values, out.data(), "tensor 'a'"),
-                    ContainsSubstring("only F32 can store it"));
+                    ContainsSubstring("only the type float32 can store it"));
 }
 
 TEST_CASE("a file keeps metadata of all types, extents and elements", "[gguf]") {

@@ -10,6 +10,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <limits>
+
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
@@ -190,6 +192,25 @@ TEST_CASE("tokenizers of GGUF files that are not supported or damaged are refuse
              ContainsSubstring("should be a token from 0 to 260, but is 261"));
   CHECK_THAT(changed(pieces(), "tokenizer.ggml.scores", json::array()),
              ContainsSubstring("has 0 elements"));
+  auto scores = pieces()["tokenizer.ggml.scores"];
+  scores[260] = std::numeric_limits<double>::quiet_NaN();
+  CHECK_THAT(changed(pieces(), "tokenizer.ggml.scores", scores),
+             ContainsSubstring("a score that is not a finite number"));
+  CHECK_THAT(changed(pieces(), "tokenizer.ggml.remove_extra_whitespaces", true),
+             ContainsSubstring("is true, which is not supported"));
+}
+
+TEST_CASE("the default one of several chat templates is written to GGUF", "[gguf]") {
+  const scratch_folder folder;
+  made(byte_level("gpt-2"), folder);
+  gguf_tokenizer_source from;
+  from.tokenizer = json_value(read_text(folder / "tokenizer.json"));
+  from.vocabulary = 261;
+  from.configuration["chat_template"]
+      = {{{"name", "tool_use"}, {"template", "a"}}, {{"name", "default"}, {"template", "b"}}};
+  CHECK(gguf_of_tokenizer(from).at("tokenizer.chat_template") == "b");
+  from.chat_template = "c";
+  CHECK(gguf_of_tokenizer(from).at("tokenizer.chat_template") == "c");
 }
 
 TEST_CASE("a tokenizer.json that GGUF cannot express is refused", "[gguf]") {
