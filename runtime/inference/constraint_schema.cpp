@@ -9,7 +9,6 @@
 #include "runtime/inference/constraint_schema_reader.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
