@@ -34,12 +34,13 @@ void show(const std::string& text) {
 }
 
 runtime::sampling_settings sampling_of(const generate_flags& flags) {
-  if (flags.greedy && (flags.top_k > 1 || flags.top_p < 1 || flags.min_p > 0))
+  const double top_p = flags.top_p > 0 ? flags.top_p : 1;  // 0, as in Megatron-LM: all
+  if (flags.greedy && (flags.top_k > 1 || top_p < 1 || flags.min_p > 0))
     throw usage_error(
         "--greedy always chooses the most probable token: leave out --top-k, --top-p and --min-p");
   runtime::sampling_settings out{.temperature = flags.greedy ? 0 : float(flags.temperature),
                                  .top_k = flags.greedy ? 0 : flags.top_k,
-                                 .top_p = float(flags.top_p),
+                                 .top_p = float(top_p),
                                  .min_p = float(flags.min_p),
                                  .repetition_penalty = float(flags.repetition_penalty),
                                  .presence_penalty = float(flags.presence_penalty),
@@ -233,8 +234,8 @@ void declare_sampling(command_line& line, generate_flags& f) {
   line.value("--top-p",
              "P",
              "Samples from the most probable tokens with a total probability of P, of those that "
-             "--top-k keeps; 1: from all.",
-             real(f.top_p, {.least = 0, .most = 1, .above = true}));
+             "--top-k keeps; 1 or 0: from all.",
+             real(f.top_p, 0, 1));
   line.value("--min-p",
              "P",
              "Samples from the tokens with at least P times the probability of the most probable "

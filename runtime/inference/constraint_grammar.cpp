@@ -9,6 +9,7 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::size_t largest_grammar = 300'000;  // parts and choices
+constexpr std::size_t most_made = 5'000'000;      // parts asked for, equal ones too; seconds
 
 }  // namespace
 
@@ -23,6 +24,8 @@ constraint_grammar::constraint_grammar(const byte_set& available)
     : available_(available), nodes_{{}, {.is = kind::empty, .may_be_empty = true}} {}
 
 constraint_grammar::part constraint_grammar::made(node what) {
+  if (++made_ > most_made)
+    throw input_error("the constraint repeats its parts too often: make it smaller");
   std::vector<std::int32_t> key{
       std::int32_t(what.is), what.first, what.second, what.least, what.most};
   if (what.is == kind::either) {

@@ -67,6 +67,7 @@ class constraint_grammar {
   std::vector<node> nodes_;
   std::vector<part> choices_;
   std::vector<byte_set> sets_;
+  std::size_t made_ = 0;
   std::map<std::string, std::int32_t> set_numbers_;
   std::map<std::vector<std::int32_t>, part> numbers_;
 };

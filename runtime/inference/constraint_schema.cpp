@@ -6,9 +6,9 @@
 #include "runtime/core/shortened.hpp"
 #include "runtime/inference/constraint_expression.hpp"
 #include "runtime/inference/constraint_json.hpp"
+#include "runtime/inference/constraint_schema_reader.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
@@ -18,7 +18,7 @@ namespace {
 using part = constraint_grammar::part;
 using json = nlohmann::ordered_json;
 
-constexpr std::size_t largest_schema = 1 << 20;  // bytes
+constexpr std::size_t largest_schema = 1 << 18;  // bytes
 constexpr int deepest_schema = 64;
 constexpr std::size_t longest_name = 500;  // bytes of a property
 
@@ -35,15 +35,6 @@ constexpr const char* notes[] = {"title",
                                  "$defs",
                                  "definitions"};
 constexpr const char* alone[] = {"$ref", "enum", "const", "anyOf", "oneOf", "allOf"};
-/// Types and their keywords.
-const std::map<std::string, std::set<std::string>> types
-    = {{"object", {"properties", "required", "additionalProperties"}},
-       {"array", {"items", "minItems", "maxItems"}},
-       {"string", {"minLength", "maxLength", "pattern", "format"}},
-       {"integer", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}},
-       {"number", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}},
-       {"boolean", {}},
-       {"null", {}}};
 
 #define DATE_OF_FORMAT                                                                             \
   "[1-9][0-9]{3}-((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02]" \
@@ -67,25 +58,11 @@ bool names(const Names& all, const std::string& key) {
   return std::find(std::begin(all), std::end(all), key) != std::end(all);
 }
 
-std::string type_of(const json& value) {
-  if (value.is_object())
-    return "object";
-  if (value.is_array())
-    return "array";
-  if (value.is_string())
-    return "string";
-  if (value.is_boolean())
-    return "boolean";
-  if (value.is_null())
-    return "null";
-  return value.is_number_integer() ? "integer" : "number";
-}
-
 /// A schema as a part. Schemas are named by their JSON pointers in messages.
-class schema_writer {
+class schema_writer : schema_reader {
  public:
   schema_writer(constraint_grammar& to, const json& document)
-      : to_(to), json_(to), document_(document) {}
+      : schema_reader(document), to_(to), json_(to) {}
 
   part whole() {
     const auto out = referred("#", "#");
@@ -104,26 +81,6 @@ class schema_writer {
     part rule;
   };
 
-  [[noreturn]] static void refuse(const std::string& pointer, const std::string& why) {
-    throw input_error("cannot use the JSON schema at {}: {}", shortened(pointer, 120), why);
-  }
-
-  const json& resolved(const std::string& pointer, const std::string& from) const {
-    if (!pointer.starts_with("#"))
-      refuse(from, "\"$ref\" begins with #: other documents are not read");
-    try {
-      return document_.at(json::json_pointer(pointer.substr(1)));
-    } catch (const json::exception&) {
-      refuse(from, fmt::format("there is nothing at \"$ref\" {}", shortened(pointer, 80)));
-    }
-  }
-  const json& followed(const json& schema, const std::string& pointer) const {
-    const auto* out = &schema;
-    for (int steps = 0; out->is_object() && out->contains("$ref") && steps < 16; ++steps)
-      out = &resolved(text_at(*out, "$ref", pointer), pointer);
-    return *out;
-  }
-
   part referred(const std::string& to, const std::string& from) {
     const auto& schema = resolved(to, from);
     const auto [found, fresh] = rules_.emplace(to, 0);
@@ -132,34 +89,6 @@ class schema_writer {
       waiting_.push_back({&schema, to, found->second});
     }
     return found->second;
-  }
-
-  static std::string text_at(const json& schema, const char* key, const std::string& pointer) {
-    const auto& out = schema.at(key);
-    if (!out.is_string())
-      refuse(pointer, fmt::format("\"{}\" is not a string", key));
-    return out.get<std::string>();
-  }
-  static std::optional<std::int64_t> number_at(const json& schema,
-                                               const char* key,
-                                               const std::string& pointer) {
-    if (!schema.contains(key))
-      return {};
-    const auto out = whole_number_in(nlohmann::json(schema.at(key)));
-    if (!out)
-      refuse(pointer, fmt::format("\"{}\" is not a whole number", key));
-    return out;
-  }
-  static std::pair<std::int32_t, std::int32_t> bounds_at(const json& schema,
-                                                         const char* least,
-                                                         const char* most,
-                                                         const std::string& pointer) {
-    constexpr std::int64_t unlimited = constraint_grammar::unlimited;
-    const auto first = number_at(schema, least, pointer).value_or(0);
-    const auto last = number_at(schema, most, pointer).value_or(unlimited);
-    if (first < 0 || last < 0 || first > 1'000'000)
-      refuse(pointer, fmt::format("\"{}\" and \"{}\" are 0 to 1,000,000", least, most));
-    return {std::int32_t(first), std::int32_t(std::min(last, unlimited))};
   }
 
   part value(const json& schema, const std::string& pointer) {
@@ -171,10 +100,7 @@ class schema_writer {
     for (const auto& [key, unused] : schema.items()) {
       if (names(notes, key))
         continue;
-      if (key != "type" && !names(alone, key)
-          && std::none_of(types.begin(), types.end(), [&, &name = key](const auto& type) {
-               return type.second.contains(name);
-             }))
+      if (key != "type" && !names(alone, key) && !is_keyword_of_type(key))
         refuse(pointer, fmt::format("the keyword \"{}\" is not supported", shortened(key, 60)));
       decisive.push_back(key);
     }
@@ -193,30 +119,6 @@ class schema_writer {
     for (const auto& type : types_of(schema, pointer))
       all.push_back(typed(schema, type, pointer));
     return all.empty() ? json_.any() : to_.either(std::move(all));
-  }
-
-  /// Empty: all types.
-  static std::set<std::string> types_of(const json& schema, const std::string& pointer) {
-    std::set<std::string> out;
-    if (!schema.contains("type")) {
-      for (const auto& [type, keys] : types)
-        if (type != "number" && std::any_of(keys.begin(), keys.end(), [&](const auto& x) {
-              return schema.contains(x);
-            }))
-          out.insert(type == "integer" ? "number" : type);
-      return out;
-    }
-    const auto& named = schema.at("type");
-    for (const auto& type : named.is_array() ? named : json::array({named})) {
-      if (!type.is_string() || !types.contains(type.get<std::string>()))
-        refuse(pointer,
-               "\"type\" is one or a list of object, array, string, integer, number, "
-               "boolean and null");
-      out.insert(type.get<std::string>());
-    }
-    if (out.empty())
-      refuse(pointer, "\"type\" is an empty list");
-    return out;
   }
 
   part special(const json& schema, const std::string& key, const std::string& pointer) {
@@ -254,64 +156,6 @@ class schema_writer {
         all.push_back(to_.literal(json_text(one)));
     }
     return to_.either(std::move(all));
-  }
-
-  /// Types of a schema's values, integers as numbers.
-  std::set<std::string> possible(const json& schema, const std::string& pointer) const {
-    std::set<std::string> out;
-    if (schema.is_object())
-      out = types_of(schema, pointer);
-    if (schema.is_object() && (schema.contains("enum") || schema.contains("const"))) {
-      out.clear();
-      for (const auto& one : listed(schema))
-        out.insert(type_of(one));
-    }
-    const bool unknown = out.empty();
-    for (const auto& [type, keys] : types)
-      if (unknown)
-        out.insert(type);
-    if (out.erase("integer") > 0)
-      out.insert("number");
-    return out;
-  }
-  static json listed(const json& schema) {
-    if (schema.is_object() && schema.contains("const"))
-      return json::array({schema.at("const")});
-    if (schema.is_object() && schema.contains("enum"))
-      return schema.at("enum");
-    return json::array();
-  }
-  static bool differ(const json& a, const json& b) {  // lists of values
-    return a.is_array() && b.is_array() && !a.empty() && !b.empty()
-           && std::none_of(a.begin(), a.end(), [&](const json& x) {
-                return std::any_of(b.begin(), b.end(), [&](const json& y) {
-                  return nlohmann::json(x) == nlohmann::json(y);
-                });
-              });
-  }
-  /// True only if no value fits both.
-  bool exclude(const json& first, const json& second, const std::string& pointer) const {
-    const auto& a = followed(first, pointer);
-    const auto& b = followed(second, pointer);
-    const auto of_a = possible(a, pointer), of_b = possible(b, pointer);
-    std::vector<std::string> both;
-    std::set_intersection(
-        of_a.begin(), of_a.end(), of_b.begin(), of_b.end(), std::back_inserter(both));
-    if (both.empty() || differ(listed(a), listed(b)))
-      return true;
-    if (both != std::vector<std::string>{"object"} || !a.contains("properties")
-        || !b.contains("properties"))
-      return false;
-    const auto requires_it = [](const json& schema, const std::string& name) {
-      return schema.contains("required") && schema.at("required").is_array()
-             && names(schema.at("required"), name);
-    };
-    for (const auto& [name, property] : a.at("properties").items())
-      if (requires_it(a, name) && requires_it(b, name) && b.at("properties").contains(name)
-          && differ(listed(followed(property, pointer)),
-                    listed(followed(b.at("properties").at(name), pointer))))
-        return true;
-    return false;
   }
 
   part typed(const json& schema, const std::string& type, const std::string& pointer) {
@@ -418,7 +262,6 @@ class schema_writer {
 
   constraint_grammar& to_;
   json_parts json_;
-  const json& document_;
   std::map<std::string, part> rules_;  ///< by pointer
   std::vector<waiting> waiting_;
 };

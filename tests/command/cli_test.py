@@ -380,6 +380,9 @@ def check_model(folder):
     works("plot", log, "--output", folder / "loss.svg")
     if "validation" not in (folder / "loss.svg").read_text():
         raise wrong("the picture has no validation loss")
+    drawn = [works(*ask[:-1], *more) for more in ([], ["--top-p", 0], ["--top-p", 1])]
+    if drawn != drawn[:1] * 3:
+        raise wrong(f"--top-p 0 and 1 leave out tokens: {drawn}")
     refuses("leave out --top-k", *ask[:-1], "--greedy", "--top-k", 3)
     refuses("write ID=X", *ask[:-1], "--logit-bias", 3)
     refuses("there is no token 100000 to bias", *ask[:-1], "--logit-bias", "100000=2")

@@ -1,5 +1,6 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/inference/constraint_characters.hpp"
 #include "tests/support/constraint_walk.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -237,6 +238,7 @@ TEST_CASE("unsupported and contradictory schemas are refused by name", "[inferen
            {R"({"allOf": [{}, {}]})", "\"allOf\" of several"},
            {R"({"oneOf": [{"type": "integer"}, {"type": "number"}]})", "both schemas 0 and 1"},
            {R"({"oneOf": [{"type": "object"}, {}]})", "both schemas 0 and 1"},
+           {R"({"oneOf": [{"properties": {}}, {"type": "string"}]})", "both schemas 0 and 1"},
            {R"({"type": "text"})", "\"type\" is one or a list of"},
            {R"({"type": []})", "empty list"},
            {R"({"enum": []})", "is not a list with an element"},
@@ -284,4 +286,18 @@ TEST_CASE("hostile schemas take bounded memory and time", "[inference][constrain
     loose["properties"][fmt::format("p{}", i)]
         = {{"type", "array"}, {"maxItems", 1'000'000'000'000}, {"items", {{"maxLength", 1000000}}}};
   CHECK(fits_schema(json_text(loose), R"({"p7":["a"],"p998":[]})"));
+  // Pairs of schemas and of values are not compared without a bound.
+  json many = {{"oneOf", json::array()}};
+  for (int i = 0; i < 5000; ++i)
+    many["oneOf"].push_back({{"const", i}});
+  CHECK_THROWS_WITH(schema_of(json_text(many)), ContainsSubstring("too many values to compare"));
+  json values = {{"oneOf", json::array({{{"enum", json::array()}}, {{"enum", json::array()}}})}};
+  for (int i = 0; i < 4000; ++i)
+    values["oneOf"][std::size_t(i % 2)]["enum"].push_back(i);
+  CHECK_THROWS_WITH(schema_of(json_text(values)), ContainsSubstring("too many values to compare"));
+  // Names with equal ends have few parts, which are asked for many times.
+  json ends = {{"type", "object"}, {"properties", json::object()}, {"additionalProperties", true}};
+  for (int i = 0; i < 480; ++i)
+    ends["properties"][utf8_of(char32_t(0x100 + i)) + std::string(490, 'a')] = {{"type", "null"}};
+  CHECK_THROWS_WITH(schema_of(json_text(ends)), ContainsSubstring("repeats its parts too often"));
 }
