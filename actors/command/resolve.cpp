@@ -64,8 +64,7 @@ void resolve_model(const training_flags& flags,
     else if (!unknown.shape && tokens->vocabulary_size() + sentinels > vocabulary)
       throw usage_error(
           "the tokenizer has {} tokens{}, but the model of --load-hf has {}: use the tokenizer "
-          "that "
-          "it was trained with{}",
+          "that it was trained with{}",
           tokens->vocabulary_size(),
           sentinels > 0 ? fmt::format(" besides {} of --vocab-extra-ids", sentinels) : "",
           vocabulary,
