@@ -58,14 +58,17 @@ void resolve_model(const training_flags& flags,
     const auto tokens = make(flags.tokenizer);
     job.data.end_of_document = tokens->names_end_of_document() ? tokens->end_of_document() : -1;
     job.tokenizer_description = runtime::describe(choice_of(flags.tokenizer), *tokens);
+    const auto sentinels = family.extra_tokens(model);
     if (!from_hub)
-      vocabulary = tokens->vocabulary_size() + family.extra_tokens(model);
-    else if (!unknown.shape && tokens->vocabulary_size() > vocabulary)
+      vocabulary = tokens->vocabulary_size() + sentinels;
+    else if (!unknown.shape && tokens->vocabulary_size() + sentinels > vocabulary)
       throw usage_error(
-          "the tokenizer has {} tokens, but the model of --load-hf has {}: use the tokenizer that "
-          "it was trained with",
+          "the tokenizer has {} tokens{}, but the model of --load-hf has {}: use the tokenizer "
+          "that it was trained with{}",
           tokens->vocabulary_size(),
-          vocabulary);
+          sentinels > 0 ? fmt::format(" besides {} of --vocab-extra-ids", sentinels) : "",
+          vocabulary,
+          sentinels > 0 ? ", and as many sentinels" : "");
     const auto padded
         = runtime::padded_vocabulary_size(vocabulary, flags.vocabulary_divisor, job.layout.tensor);
     family.set_vocabulary(model, vocabulary, padded);

@@ -1,5 +1,6 @@
 #include "runtime/family/masked_samples.hpp"
 
+#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/tokenizer/description.hpp"
 
@@ -22,6 +23,16 @@ masked_dataset_options masked_options(const samples_request& from,
           .vocabulary = masking_vocabulary_of(by, vocabulary),
           .cache = from.data.cache,
           .stop = from.stop};
+}
+
+void require_sentences(const std::filesystem::path& prefix, const document_source& data) {
+  if (data.documents() > 0 && data.sequences() <= data.documents()
+      && prefix.filename().string().ends_with("_document"))
+    throw input_error(
+        "cannot mask words of the data set '{}': its {} were not split into sentences: each is at "
+        "most one sequence; run `troupe preprocess` again, with texts split into sentences",
+        prefix.string(),
+        counted(data.documents(), "document"));
 }
 
 std::vector<std::string> validate_masking_tokens(

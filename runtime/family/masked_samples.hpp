@@ -7,6 +7,7 @@
 #include "runtime/data/masking_tokens.hpp"
 #include "runtime/family/family_samples.hpp"
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,6 +25,10 @@ masked_dataset_options masked_options(const samples_request& from,
                                       std::int64_t vocabulary,
                                       const tokenizer& by);
 
+/// Throws input_error for a data set of whole texts: each document is one sequence, and the name
+/// ends in "_document", as `troupe preprocess` and Megatron-LM name what was not split.
+void require_sentences(const std::filesystem::path& prefix, const document_source& data);
+
 /// Opens the files of `from`. `config` has the masking and the vocabulary of a family, and
 /// `find` finds the tokens that Dataset needs.
 template <class Dataset, class Config, class Find>
@@ -32,13 +37,14 @@ std::shared_ptr<const sample_dataset> open_masked(const samples_request& from,
                                                   batch_schema schema,
                                                   const Find& find) {
   const auto by = masking_tokenizer(from.tokenizer);
-  return std::make_shared<Dataset>(
-      std::make_shared<indexed_dataset>(*from.prefix, objects_of(from.data)),
-      split_for(from.data, from.part),
-      from.part,
-      masked_options(from, config.masking, config.vocabulary, *by),
-      find(*by),
-      std::move(schema));
+  auto data = std::make_shared<indexed_dataset>(*from.prefix, objects_of(from.data));
+  require_sentences(*from.prefix, *data);
+  return std::make_shared<Dataset>(std::move(data),
+                                   split_for(from.data, from.part),
+                                   from.part,
+                                   masked_options(from, config.masking, config.vocabulary, *by),
+                                   find(*by),
+                                   std::move(schema));
 }
 
 /// The sentence of `find`, which throws input_error for a tokenizer without the tokens that it

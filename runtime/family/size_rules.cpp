@@ -60,7 +60,7 @@ void require_positions(std::int64_t positions,
   if (positions < sequence || positions > largest_size)
     out.push_back(
         fmt::format("`model.positions` is {}, but positions are learned and `model.sequence` is "
-                    "{}; give at least {}",
+                    "{}; give at least {}, or shorten `model.sequence`",
                     positions,
                     sequence,
                     sequence));

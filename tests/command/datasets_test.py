@@ -161,5 +161,28 @@ def check_components(folder):
         raise wrong("a refused tokenizer left files behind")
 
 
+def check_sentences(folder):
+    """A T5 learns from sentences with sentinels, also from its own export. Texts that were not split are refused."""
+    (folder / "text.jsonl").write_text((json.dumps({"text": "The actor bows. The stage waits."}) + "\n") * 50)
+    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "actor", "bows",
+                                                 "stage", "waits", "."]) + "\n")
+    wordpiece = ["--tokenizer-type", "BertWordPieceLowerCase", "--vocab-file", folder / "vocab.txt"]
+    for how in ([], ["--split-sentences"]):
+        works("preprocess", "--input", folder / "text.jsonl", "--output-prefix", folder / "data", *wordpiece, *how)
+    train = ["train", "t5", "--encoder-seq-length", 16, "--decoder-seq-length", 12, "--micro-batch-size", 2,
+             "--train-iters", 1, "--lr", 1e-3, "--eval-iters", 0, "--split", "100,0,0", "--threads-per-worker", 1]
+    new = [*train, "--num-layers", 1, "--hidden-size", 16, "--num-attention-heads", 2, "--t5-form", "v1.0", *wordpiece]
+    split = ["--data-path", folder / "data_text_sentence"]
+    refuses("were not split into sentences", *new, "--data-path", folder / "data_text_document",
+            "--vocab-extra-ids", 5)
+    refuses("give 2 with --vocab-extra-ids", *new, *split)
+    works(*new, *split, "--vocab-extra-ids", 5, "--save", folder / "run")
+    works("checkpoint", "export", folder / "run", "--hf", folder / "hub")
+    exported = [*train, *split, "--load-hf", folder / "hub"]
+    works(*exported, "--vocab-extra-ids", 5)
+    refuses("has 11 tokens besides 6 of --vocab-extra-ids, but the model of --load-hf has 16", *exported,
+            "--vocab-extra-ids", 6)
+
+
 if __name__ == "__main__":
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

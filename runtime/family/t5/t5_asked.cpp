@@ -88,7 +88,9 @@ t5_config resolve_hub(const t5_config& there,
   auto out = there;
   const auto& said = asked.config;
   contradictions found(hub, wrong);
-  const auto is_free = [](std::string_view member) { return member == "positions"; };
+  const auto is_free = [](std::string_view member) {
+    return member == "positions" || member == "extra_ids";  // no config.json has sentinels
+  };
   compare_settings(said, there, given, is_free, found);
   found.require("model.form", given.contains("model.form"), false);
   if (asked.layers
@@ -96,6 +98,8 @@ t5_config resolve_hub(const t5_config& there,
     found.add("model.layers", *asked.layers, there.encoder_layers);
   if (asked.sequence)
     out.encoder_sequence = *asked.sequence;
+  if (given.contains("model.extra_ids"))
+    out.extra_ids = said.extra_ids;
   take_training(given, said, out);
   refuse_idle(out, given, wrong);
   return out;

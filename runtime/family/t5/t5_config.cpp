@@ -30,7 +30,7 @@ void validate_positions(const t5_config& x, std::vector<std::string>& out) {
     if (x.positions < longest || x.positions > largest_size)
       out.push_back(fmt::format(
           "`model.positions` is {}, but positions are learned, `model.encoder_sequence` "
-          "is {} and `model.decoder_sequence` {}; give at least {}",
+          "is {} and `model.decoder_sequence` {}; give at least {}, or shorten the longer one",
           x.positions,
           x.encoder_sequence,
           x.decoder_sequence,

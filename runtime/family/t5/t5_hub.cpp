@@ -109,8 +109,7 @@ class t5_translation final : public hub_translation {
     rules.must(x.is_relative(), "`model.position` relative");
     rules.must(x.normalization == "RMSNorm", "`model.normalization` RMSNorm");
     rules.must(!x.linear_bias, "`model.linear_bias=false`");
-    rules.must(!x.head_bias && !x.scores_scaled && x.head_scaled == x.tied_embeddings,
-               "`model.form` v1.0 or v1.1");
+    rules.must(!x.head_bias && !x.scores_scaled, "`model.form` v1.0 or v1.1");
     rules.require("This model is exported as T5");
     const auto* const projection
         = std::ranges::find(projections, x.activation, &named_projection::second);

@@ -126,6 +126,29 @@ TEST_CASE("a T5 reads data sets of sentences with sentinels behind the vocabular
   CHECK(t5_samples().validate(config, from.data, from.tokenizer).empty());
 }
 
+TEST_CASE("a data set of whole texts is refused by its name and its documents", "[family]") {
+  const masked_corpus from;
+  const auto write = [&from](const char* name, int sentences) {
+    indexed_dataset_builder out(from.folder / name, 5 + masked_words);
+    for (int document = 0; document < 4; ++document) {
+      for (int sentence = 0; sentence < sentences; ++sentence)
+        out.add_sequence(std::vector<std::int32_t>{5, 6, 7, 8});
+      out.end_document();
+    }
+    out.finish();
+    auto request = from.request();
+    request.prefix = from.folder / name;
+    return request;
+  };
+  const auto whole = write("whole_document", 1);
+  CHECK_THROWS_WITH(bert_samples().open(masked_bert(false), whole),
+                    ContainsSubstring("its 4 documents were not split into sentences")
+                        && ContainsSubstring("`troupe preprocess` again"));
+  CHECK_THROWS_WITH(t5_samples().open(masked_t5(5), whole), ContainsSubstring("not split"));
+  CHECK_NOTHROW(t5_samples().open(masked_t5(5), write("single_sentence", 1)));
+  CHECK_NOTHROW(t5_samples().open(masked_t5(5), write("list_document", 2)));
+}
+
 TEST_CASE("a tokenizer without the tokens of masks is refused before a run", "[family]") {
   const masked_corpus from;
   const tokenizer_choice ids{.type = "NullTokenizer", .vocabulary_size = 40};

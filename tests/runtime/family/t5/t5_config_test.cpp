@@ -224,6 +224,22 @@ TEST_CASE("a T5 of the Hub may have another first token of the decoder, or none 
   CHECK(wrong.empty());
 }
 
+TEST_CASE("a T5 of the Hub takes sentinels, which its config.json does not name", "[t5]") {
+  auto x = small_t5("v1.0");
+  x.extra_ids = 5;
+  const auto& hub = *t5_family().hub();
+  const auto there = hub.model_of(hub.config_json(x), "'config.json'").as<t5_config>();
+  t5_asked asked;
+  asked.config.extra_ids = 5;
+  std::vector<std::string> wrong;
+  CHECK(resolve_hub(there, asked, {}, "hub", wrong).extra_ids == 0);
+  const auto found = resolve_hub(there, asked, {"model.extra_ids"}, "hub", wrong);
+  CHECK(found.extra_ids == 5);
+  CHECK(t5_family().extra_tokens(found) == 5);
+  CHECK(hub.is_same_function(there, found));
+  CHECK(wrong.empty());
+}
+
 TEST_CASE("a T5 of transformers 5 says apart from the tie if its output layer is scaled", "[t5]") {
   const auto& hub = *t5_family().hub();
   auto config = json_value(hub.config_json(small_t5("v1.0")));
@@ -232,6 +248,7 @@ TEST_CASE("a T5 of transformers 5 says apart from the tie if its output layer is
   CHECK(read.tied_embeddings);
   CHECK_FALSE(read.head_scaled);
   CHECK_FALSE(hub.is_same_function(read, small_t5("v1.0")));
+  CHECK(hub.is_same_function(hub.model_of(hub.config_json(read), "'config.json'"), read));
   config.erase("scale_decoder_outputs");  // as older files
   CHECK(hub.model_of(json_text(config), "'config.json'").as<t5_config>().head_scaled);
   config["tie_word_embeddings"] = false;
