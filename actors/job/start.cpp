@@ -378,6 +378,14 @@ std::string differences(const std::string& there,
   return out;
 }
 
+namespace {
+
+bool is_mixture(const runtime::model_description& x) {
+  return !x.family().shared_by_expert_ranks(x).empty();
+}
+
+}  // namespace
+
 void check_model(const runtime::checkpoint_reader& from, const runtime::training_job& job) {
   runtime::require_extension(from.manifest(), job.training.own, from.folder());
   const auto& there = from.manifest().model;
@@ -388,7 +396,7 @@ void check_model(const runtime::checkpoint_reader& from, const runtime::training
                                there.family().title(),
                                here.family().title());
   if (job.checkpoints.upcycle) {
-    if (!there.family().shared_by_expert_ranks(there).empty())
+    if (is_mixture(there))
       throw runtime::input_error(
           "cannot make experts of '{}' (`checkpoints.upcycle`): its model has experts already; "
           "leave `checkpoints.upcycle` out to continue from it, or name a checkpoint of the model "
@@ -400,9 +408,12 @@ void check_model(const runtime::checkpoint_reader& from, const runtime::training
   if (!wrong.empty())
     throw runtime::input_error(
         "cannot resume from '{}': it is a checkpoint of another model.{}\n"
-        "Give the flags it was trained with, or another `checkpoints.load`",
+        "Give the flags it was trained with, or another `checkpoints.load`{}",
         from.folder().string(),
-        wrong);
+        wrong,
+        is_mixture(here) && !is_mixture(there)
+            ? "; to make experts of its layers, add `checkpoints.upcycle`"
+            : "");
 }
 
 namespace {

@@ -114,6 +114,9 @@ def check_upcycle(folder):
     refuses("its model has experts already", *begin, "--load", folder / "sparse")
     refuses("ffn: checkpoint 128, this run 64", *begin, "--ffn-hidden-size", 64)
     refuses("experts/number: checkpoint nothing, this run 4", *sparse, "--load", folder / "base")
+    refuses("to make experts of its layers, add --moe-use-upcycling", *sparse, "--load", folder / "base")
+    refuses("experts/number: checkpoint 4, this run 8\nGive the flags it was trained with, or another --load\n",
+            *sparse, "--num-experts", 8, "--load", folder / "sparse")
     out = works(*sparse, "--load", folder / "sparse", "--save", folder / "sparse", "--train-iters", 8,
                 "--override-opt_param-scheduler")
     if "resuming from iteration 6 of 8" not in out:

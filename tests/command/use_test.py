@@ -218,6 +218,34 @@ def check_eval(folder):
     refuses("cannot create", "eval", "--load", save, "--input", folder / "text.txt", "--logits",
             folder / "none" / "l")
 
+    # A text is scored with the tokens that the tokenizer puts around it, as the model learnt it.
+    hub, one = chat_tokenizer(folder), folder / "one.txt"
+    one.write_text("The actor bows.\n")
+    file = json.loads((hub / "tokenizer.json").read_text())
+    turn = file["added_tokens"][1]
+    text, begin = [{"Sequence": {"id": "A", "type_id": 0}}], {"SpecialToken": {"id": turn["content"], "type_id": 0}}
+    file["post_processor"] = {
+        "type": "TemplateProcessing", "single": [begin, *text],
+        "pair": [*text, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {turn["content"]: {"id": turn["content"], "ids": [turn["id"]], "tokens": [turn["content"]]}}}
+    (hub / "tokenizer.json").write_text(json.dumps(file))
+    prepare = ["preprocess", "--input", folder / "text.txt", "--output-prefix", folder / "f", "--tokenizer"]
+    works(*prepare, hub, "--append-eod")
+    works("train", "gpt", *SMALL, "--data-path", folder / "f_text_document", "--tokenizer", hub, "--split", "1,0,0",
+          "--eval-iters", 0, "--save", folder / "framed")
+    score = ["eval", "--json", "--load", folder / "framed", "--input", one]
+    whole = json.loads(works(*score))["tokens"]
+    bare = json.loads(works(*score, "--tokenizer-hf-no-include-special-tokens"))["tokens"]
+    expect(whole - bare, 1, "tokens around a text")
+
+    # A tokenizer.json alone needs an end of documents only where one is written.
+    alone = folder / "alone"
+    alone.mkdir()
+    (alone / "tokenizer.json").write_text(json.dumps(file).replace("<|endoftext|>", "<a>").replace("<|im_end|>", "<b>"))
+    works(*prepare, alone)
+    works("tokenizer", "encode", "--tokenizer", alone, "--text", "x")
+    refuses("the token that ends a document", *prepare, alone, "--append-eod")
+
 
 def padded(save, hub):
     """Exports a model of 288 tokens, with 600 rows of the vocabulary, as Qwen 2.5 has more rows than tokens."""

@@ -127,11 +127,10 @@ void validate_balance(const experts_config& x, sentences& out) {
   const bool none = std::all_of(weights.begin(), weights.end(), [](double w) { return w == 0; });
   if (losses ? weights.size() != all.size() : !none)
     out.push_back(
-        losses ? fmt::format("`model.experts.balance_weights` has {} values for {} losses of "
-                             "`model.experts.balance`; give {}",
-                             weights.size(),
+        losses ? fmt::format("`model.experts.balance_weights` needs one value for each loss of "
+                             "`model.experts.balance`; give {} instead of {}",
                              all.size(),
-                             all.size())
+                             weights.size())
                : fmt::format("`model.experts.balance` {} has no loss: leave out "
                              "`model.experts.balance_weights`",
                              all.front()));

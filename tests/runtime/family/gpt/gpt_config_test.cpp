@@ -180,10 +180,11 @@ TEST_CASE("a rule of experts names the nearest valid value", "[model]") {
                x.balance = {"aux_loss", "global_aux_loss", "aux_loss"};
              }),
              ContainsSubstring("has 3 values") && ContainsSubstring("each once"));
-  CHECK_THAT(complaint([](experts& x) {
-               x.balance = {"aux_loss", "seq_aux_loss"};
-             }),
-             ContainsSubstring("1 values for 2 losses") && ContainsSubstring("give 2"));
+  CHECK_THAT(
+      complaint([](experts& x) {
+        x.balance = {"aux_loss", "seq_aux_loss"};
+      }),
+      ContainsSubstring("one value for each loss") && ContainsSubstring("give 2 instead of 1"));
   CHECK_THAT(complaint([](experts& x) {
                x.balance = {"sinkhorn"};
                x.score = "softmax";
