@@ -68,6 +68,10 @@ TEST_CASE("after the death of the host agent the next one detects the death of a
   const auto first = it.stand(1);
   const auto agent = runtime::running_agent(it.folder);
   REQUIRE(agent);
+  // A start without an answer would be repeated: a shell's command line does not name the run.
+  const auto log = it.folder.log_of(runtime::agent_name());
+  REQUIRE(tests::soon(
+      [&] { return runtime::read_text(log).find("started 'node-0'") != std::string::npos; }));
   REQUIRE(::kill(agent->pid, SIGKILL) == 0);
   REQUIRE(tests::soon([&] {
     const auto now = runtime::running_agent(it.folder);
