@@ -520,10 +520,13 @@ std::int64_t highest_part(const product<T>& p) {
 }
 
 /// True if a part is computed transposed: c as rows of b times rows of a. Then the rows of b, a
-/// weight, are read in place, and the few rows of a are packed.
+/// weight, are read in place, and the few rows of a are packed. With few terms that gains nothing,
+/// and the scratch, which is for terms_at_once terms, would grow with the rows of the largest
+/// group.
 template <class T>
 bool reads_weight_in_place(const product<T>& p) {
-  return std::is_same_v<T, float> && p.b.transposed && !p.a.transposed;
+  constexpr std::int64_t few = 128;
+  return std::is_same_v<T, float> && p.b.transposed && !p.a.transposed && p.K > few;
 }
 
 }  // namespace
