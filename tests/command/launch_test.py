@@ -286,6 +286,7 @@ def check_second_signal(folder):
     if one.processes[1].returncode not in (128 + signal.SIGTERM, 128 + signal.SIGINT):
         raise one.fails(f"rank 1 ended with {one.processes[1].returncode}")
     one.until("its node ends", lambda: not one.left_of_lost())
+    one.stop()  # before the folder of the check is removed
 
 
 def check_rank_0_killed(folder):

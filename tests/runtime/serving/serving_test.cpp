@@ -13,8 +13,8 @@
 
 using namespace troupe::runtime;
 using namespace troupe::runtime::serving;
-using troupe::tests::byte_tokenizer;
 using Catch::Matchers::ContainsSubstring;
+using troupe::tests::byte_tokenizer;
 
 namespace {
 
