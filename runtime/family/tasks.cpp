@@ -160,14 +160,7 @@ class task_dataset final : public sample_dataset {
 
 void add(module_builder& to, const task_head_spec& x) {
   const auto whole = [&](const char* name, std::int64_t outputs) {
-    return add_linear(to,
-                      {.name = name,
-                       .outputs = outputs,
-                       .inputs = x.hidden,
-                       .init_std = x.init_std,
-                       .bias = true,
-                       .placement = {},
-                       .all_rows = true});
+    return add_linear(to, linear_of_texts(name, outputs, x.hidden, x.init_std));
   };
   const bool chooses = x.task.choices() > 1;
   const auto pooler = whole("pooler.dense", x.hidden);

@@ -69,14 +69,7 @@ tensor all_count(stream& stream, std::int64_t B) {
 
 void add(module_builder& to, const sentence_head_spec& x) {
   const auto whole = [&](const char* name, std::int64_t outputs) {
-    return add_linear(to,
-                      {.name = name,
-                       .outputs = outputs,
-                       .inputs = x.hidden,
-                       .init_std = x.init_std,
-                       .bias = true,
-                       .placement = {},
-                       .all_rows = true});
+    return add_linear(to, linear_of_texts(name, outputs, x.hidden, x.init_std));
   };
   const auto pooler = whole("pooler.dense", x.hidden), head = whole("binary_head", classes);
   to.segment("binary_head", [=](tape& tape, pass& p) {

@@ -4,6 +4,11 @@
 
 #include "runtime/model/layers/module_builder.hpp"
 
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace troupe::runtime {
 
 struct linear_spec {
@@ -18,6 +23,20 @@ struct linear_spec {
   std::vector<double> kind_factors = {};     ///< see parameter_spec
   bool all_rows = false;  ///< of a whole layer: each tensor rank has all of its rows
 };
+
+/// A layer with a bias that reads one row of each text. Each tensor rank has all of it.
+inline linear_spec linear_of_texts(std::string name,
+                                   std::int64_t outputs,
+                                   std::int64_t inputs,
+                                   double init_std) {
+  return {.name = std::move(name),
+          .outputs = outputs,
+          .inputs = inputs,
+          .init_std = init_std,
+          .bias = true,
+          .placement = {},
+          .all_rows = true};
+}
 
 /// A linear layer with registered parameters. The placement of the weight determines the collective
 /// before the product.
