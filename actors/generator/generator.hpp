@@ -16,7 +16,7 @@
 
 namespace troupe::actors {
 
-/// What a generator computes with; one of the two is not null.
+/// A generator computes with one of these; the other one is null.
 struct generator_resources {
   std::unique_ptr<runtime::serving::text_engine> texts;
   std::unique_ptr<runtime::embedder> vectors;

@@ -33,7 +33,7 @@ class agent_link {
   /// after the link's end.
   using listener = std::function<void(messages::agent_told)>;
 
-  /// What its owner learns by a message of the listener.
+  /// Its owner learns this by a message of the listener.
   struct heard {
     std::vector<runtime::agent_answer> answers = {};
     bool lost = false;  ///< the agent is gone and not replaced; none of its processes runs

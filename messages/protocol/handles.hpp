@@ -298,7 +298,7 @@ using generator_actor = caf::typed_actor<
     caf::reacts_to<stop_text>,
     // Answered by texts_embedded.
     caf::reacts_to<embed_texts>,
-    // To itself: compute the next forward pass.
+    // A generator sends it to itself: it computes the next forward pass then.
     caf::reacts_to<step_due>>;
 
 /// Answers HTTP requests with generated texts (actors/server).

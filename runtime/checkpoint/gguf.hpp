@@ -44,7 +44,7 @@ struct gguf_value {
   friend bool operator==(const gguf_value&, const gguf_value&) = default;
 };
 
-/// In the order of the file.
+/// Keys with their values; the order is that of the file.
 using gguf_metadata = std::vector<std::pair<std::string, gguf_value>>;
 
 struct gguf_tensor {

@@ -18,7 +18,7 @@ constexpr setting_flag only(const char* name, const char* value, const char* hel
                        .only_given = true,
                        .resume = at_resume::free});
 }
-/// The same for a size that follows from others.
+/// A flag like that, for a size that follows from others.
 constexpr setting_flag same_size(const char* name,
                                  const char* unit,
                                  const char* size,

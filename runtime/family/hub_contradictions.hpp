@@ -91,7 +91,7 @@ void compare_members(const Struct& said,
   });
 }
 
-/// The same for settings whose JSON is that of their rows.
+/// Compares settings whose JSON is that of their rows.
 template <class Struct>
 void compare_settings(const Struct& said,
                       const Struct& there,

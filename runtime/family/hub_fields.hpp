@@ -123,7 +123,7 @@ class hub_rules {
           broken_);
   }
 
-  /// The same for a GGUF file of this architecture.
+  /// Throws as `require` does, for a GGUF file of this architecture.
   void require_gguf(const std::string& architecture) const {
     if (!broken_.empty())
       throw input_error(

@@ -40,7 +40,7 @@ void require_numbers(double norm_epsilon,
                      double attention_dropout,
                      std::vector<std::string>& out);
 
-/// Of a table of learned positions.
+/// Checks the length of a table of learned positions.
 void require_positions(std::int64_t positions,
                        std::int64_t sequence,
                        std::vector<std::string>& out);

@@ -16,7 +16,7 @@ constexpr std::string_view letters_of_losses = "abcdefghijklmnopqrstuvwxyz012345
 
 bool is_loss_name(std::string_view name) {
   const auto key = named_loss{std::string(name)}.key();
-  // In logs and in their viewers.
+  // Logs and their viewers have these keys already.
   const bool is_taken = key == "sum_loss" || key == "best_accuracy" || name == "lm_loss";
   return !is_taken && is_loss_key(key) && !key.starts_with("_") && !key.starts_with("validation_")
          && !key.starts_with("test_") && name.find("  ") == std::string_view::npos

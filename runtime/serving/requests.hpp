@@ -15,7 +15,7 @@
 
 namespace troupe::runtime::serving {
 
-/// What requests are checked against.
+/// Facts about the served model that requests are checked against.
 struct served_facts {
   std::string model;             ///< its name in requests and answers
   std::int64_t vocabulary = 0;   ///< ids of tokens are smaller

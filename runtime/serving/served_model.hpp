@@ -1,5 +1,5 @@
-// What a text server knows about its model: tokenizer, chat template, limits. Turns requests into
-// texts to generate.
+// The model of a text server: tokenizer, chat template, limits. Turns requests into texts to
+// generate.
 
 #pragma once
 

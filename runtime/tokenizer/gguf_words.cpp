@@ -9,7 +9,7 @@ namespace {
 
 using json = nlohmann::json;
 
-/// What a tokenizer.json says of words, without settings that no id depends on.
+/// Adds the rules of a tokenizer.json for words, without settings that no id depends on.
 void add_rules_of(const json& part, std::vector<std::string>& to) {
   if (!part.is_object())
     return;

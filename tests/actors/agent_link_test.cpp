@@ -94,7 +94,7 @@ struct linked {
     CHECK(x.hear({.agent = number, .answer = "", .gone = true}).lost);
     CHECK_FALSE(x.is_there());
   }
-  /// The same if it has one.
+  /// Checks that it is gone, and that the link has another one.
   void is_replaced(actors::agent_link& x, std::uint64_t number) const {
     REQUIRE(tests::soon([&] { return told->is_gone(number); }));
     CHECK_FALSE(x.hear({.agent = number, .answer = "", .gone = true}).lost);

@@ -167,7 +167,7 @@ TEST_CASE("STRAGGLER-1: the end of slowness and a new cause are reported, too", 
 
 namespace {
 
-/// What the supervisor hears of this step.
+/// The news that the supervisor hears in this step.
 std::vector<straggler_news> heard(stragglers& by, const std::vector<worker_times>& step) {
   messages::vote all;
   for (const auto& x : step) {

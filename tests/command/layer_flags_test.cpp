@@ -131,7 +131,7 @@ TEST_CASE("the flags of the GPT-3 345M script make its model", "[command]") {
       "--lr-decay-iters 430000 --tensor-model-parallel-size 1 --pipeline-model-parallel-size 2 "
       "--mock-data --tokenizer-type NullTokenizer --vocab-size 50257 --split 949,50,1 "
       "--data-impl mmap --distributed-backend nccl --log-interval 100 --save-interval 10000 "
-      "--eval-interval 1000 --eval-iters 10 --save of-nobody --load of-nobody"));
+      "--eval-interval 1000 --eval-iters 10 --save of-no-run --load of-no-run"));
   CHECK(runtime::parameter_count(x.training.model) == 354823168);
   CHECK(x.training.model.as<runtime::gpt_config>().padded_vocabulary == 50304);
   CHECK(x.training.rate.decay == std::int64_t{430000} * 1536);
@@ -155,7 +155,7 @@ TEST_CASE("the flags of the Llama-3 8B script make its model", "[command]") {
       "--mock-data --tokenizer-type NullTokenizer --vocab-size 128256 --tiktoken-pattern v2 "
       "--no-create-attention-mask-in-dataloader --no-mmap-bin-files --num-workers 1 "
       "--split 99,1,0 --log-interval 1 --eval-iters 32 --eval-interval 100 --save-interval 1000 "
-      "--log-throughput --distributed-timeout-minutes 60 --save of-nobody --load of-nobody"));
+      "--log-throughput --distributed-timeout-minutes 60 --save of-no-run --load of-no-run"));
   CHECK(runtime::parameter_count(x.training.model) == 8030261248);
   CHECK(runtime::training_flops(runtime::spec_of(x.training), runtime::schema_of(x), 1)
         == 421645529382912);

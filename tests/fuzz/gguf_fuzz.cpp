@@ -21,7 +21,7 @@ void read_everything(const gguf_file& file) {
   }
 }
 
-/// The same file with a tokenizer of scored pieces.
+/// Returns the file with a tokenizer of scored pieces.
 std::string with_tokenizer(const std::filesystem::path& from) {
   const gguf_file in(from);
   auto metadata = in.metadata();

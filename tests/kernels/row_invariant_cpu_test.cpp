@@ -148,7 +148,7 @@ TEMPLATE_TEST_CASE("a row of a product has the same bits alone and among any num
                    kernels::f16) {
   const tests::vector_target only(GENERATE(from_range(every_target())));
   constexpr std::int64_t rows = 400;  // so many that float takes tiles otherwise
-  // Of whole squares, tiles read the weight of an expert in place.
+  // Tiles read an expert's weight in place if it has whole squares.
   const auto [N, K] = GENERATE(std::pair<std::int64_t, std::int64_t>{330, 257},
                                std::pair<std::int64_t, std::int64_t>{352, 256});
   const auto x = drawn<TestType>(std::size_t(rows * K), 4),

@@ -20,7 +20,7 @@ const model_family& bert_family();
 /// Throws input_error for an extension.
 model_spec bert_spec(const bert_config& config, const extension& own);
 
-/// Of the settings as a command line writes them: the functions of model_family.
+/// These are functions of model_family, for the settings as a command line writes them.
 std::optional<bert_config> resolve(const bert_asked& asked,
                                    const given_settings& given,
                                    std::vector<std::string>& wrong);

@@ -34,7 +34,7 @@ struct deviations {
   }
 };
 
-/// What both kinds of attention have.
+/// Both kinds of attention have these settings.
 template <class Attention>
 Attention attention_of(const t5_config& c, const deviations& by) {
   Attention out;
